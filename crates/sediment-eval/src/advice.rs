@@ -75,7 +75,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
     said
 }
 
-/// Builds of which some measured runs lack the headline.
+/// Lists the builds with measured runs that lack the headline.
 fn missing_values(whole: &Experiment, workload: usize, metric: &str) -> Vec<String> {
     let counts = samples::coverage(whole, workload, metric);
     let lacking = counts.iter().enumerate().filter(|(_, (read, all))| *read > 0 && read < all);
@@ -252,7 +252,7 @@ struct JudgedEffect {
 }
 
 impl JudgedEffect {
-    /// That of a build on the headline; None for other metrics.
+    /// The saving of a build on the headline; `None` for other metrics.
     fn of(whole: &Experiment, found: &WorkloadAnalysis, variant: usize) -> Option<Self> {
         let thing = saved_thing(&whole.metrics[found.headline?].name)?;
         Some(Self { effect: found.headline_comparison(variant)?.effect?, thing })

@@ -237,7 +237,7 @@ fn gaps(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Op
     each.collect()
 }
 
-/// Every two builds but those with the baseline.
+/// Compares all pairs of builds, without the pairs that include the baseline.
 fn pairs(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Vec<Comparison> {
     let builds: Vec<usize> = (0..groups.len())
         .filter(|variant| *variant != whole.baseline && whole.variants[*variant].probe.is_none())
@@ -261,7 +261,7 @@ fn pairs(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Vec
 fn rows(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Option<Vec<Vec<Vec<f64>>>> {
     let mut builds = Vec::new();
     for (group, variant) in groups.iter().zip(&whole.variants) {
-        // The relinked baseline is one more link of it, but has no name there; both probes are skipped.
+        // Both probes are skipped. (The relinked probe is one more link of the baseline, but not one of its replicas.)
         if let (MetricValues::Samples(samples), None) = (group, variant.probe) {
             builds.push(links(scale, samples)?);
         }

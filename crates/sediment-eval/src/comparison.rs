@@ -8,9 +8,9 @@
 //! printed summaries           mean and coefficient of variation         Welch's interval, to first order
 //! ```
 //!
-//! With several links the interval speaks of builds in general: of a link that was not measured. Over blocks it would speak of
-//! these very files alone. Ratios are taken on logarithms; a metric with a zero or negative value has no ratio, and then its
-//! differences are taken as they are.
+//! With several links the interval holds for any link of the build, also for links that were not measured. Over blocks
+//! it would hold for the measured files alone. Ratios are taken on logarithms; a metric with a zero or negative value
+//! has no ratio, and then its differences are taken as they are.
 
 use super::data::Experiment;
 use super::samples::{MetricValue, MetricValues};
@@ -137,7 +137,7 @@ pub(super) struct Manner<'a> {
     pub(super) bootstrap: bool,
 }
 
-/// Compares two groups; None where one is empty or they cannot be compared.
+/// Compares two groups; `None` if one is empty or they cannot be compared.
 pub(super) fn compare(
     manner: Manner,
     variant: usize,
@@ -265,7 +265,7 @@ fn of_blocks(manner: Manner, first: &Links, second: &Links) -> Option<Comparison
     Some(found)
 }
 
-/// Blocks in which every link has a value; None where there is none.
+/// Blocks in which every link has a value; `None` if there is none.
 pub(super) fn common_blocks<'a>(links: impl Iterator<Item = &'a BTreeMap<u32, f64>>) -> Option<Vec<u32>> {
     let common = links
         .map(|link| link.keys().copied().collect::<BTreeSet<u32>>())

@@ -64,7 +64,7 @@ pub enum Probe {
     Relinked,
 }
 
-/// Fewest links of a build that is compared with no other: two show one difference, and nothing of its spread.
+/// Least number of links of a build that is compared with no other: two links give one difference, without a spread.
 pub const LEAST_LINKS: u32 = 3;
 
 /// One of the builds that are compared.

@@ -59,7 +59,8 @@ const RATIOS: &[Ratio] = &[
 /// Seconds on a processor, inside and outside the kernel: the sum of `user` and `sys`.
 pub(crate) const CPU_TIME: &str = "cpu-time";
 
-/// True if a metric explains a result and cannot be one: a ratio without the work done.
+/// True if a metric cannot decide a comparison, because it is a ratio that ignores the work done (such as instructions
+/// per cycle).
 #[must_use]
 pub(crate) fn explains_only(name: &str) -> bool {
     RATIOS.iter().any(|ratio| ratio.name == name)
@@ -71,7 +72,7 @@ pub(crate) fn per_work(metric: &str, work: &str) -> String {
     format!("{metric} per {work}")
 }
 
-/// The experiment with its derived metrics added behind those it has.
+/// Appends the derived metrics to the metrics of the experiment.
 #[must_use]
 pub(crate) fn derive(experiment: &Experiment) -> Experiment {
     let mut whole = experiment.clone();

@@ -24,7 +24,7 @@ pub struct FactorEffect {
     pub effect: Effect,
 }
 
-/// The effects, or why there are none; None where builds declare no factors.
+/// The effects, or why there are none; `None` if builds declare no factors.
 pub(super) fn factor_effects(
     whole: &Experiment,
     scale: EffectScale,

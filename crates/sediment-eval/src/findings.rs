@@ -16,7 +16,7 @@ pub struct Analysis {
     pub variants: Vec<Variant>,
     /// Index of the baseline.
     pub baseline: usize,
-    /// The metrics that were read, and behind them those that follow.
+    /// The measured metrics, then the derived ones.
     pub metrics: Vec<Metric>,
     /// Relative difference below which builds count as equivalent.
     pub margin: f64,
@@ -33,11 +33,12 @@ pub struct Analysis {
 pub struct WorkloadAnalysis {
     /// Its name.
     pub name: String,
-    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. None where it is absent.
+    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. `None` if it is
+    /// absent.
     pub headline: Option<usize>,
     /// Every metric, in the order of [`Analysis::metrics`].
     pub metrics: Vec<MetricAnalysis>,
-    /// For each build, why its values are not judged; None where they are.
+    /// For each build, why its values are not judged; `None` if they are.
     pub unjudged: Vec<Option<String>>,
     /// A verdict for every build but the baseline and the probes.
     pub verdicts: Vec<BuildVerdict>,
@@ -49,7 +50,8 @@ pub struct WorkloadAnalysis {
     pub layout_noise: Option<LayoutNoise>,
     /// Stability of the machine, by the headline.
     pub stability: Option<Stability>,
-    /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
+    /// All pairs of builds without the baseline, compared on the headline; p-values are adjusted over these pairs,
+    /// after Holm.
     pub pairs: Vec<Comparison>,
     /// Effects of the factors on the headline; None without factors, or why there are none.
     pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
@@ -59,10 +61,11 @@ pub struct WorkloadAnalysis {
     pub recommendation: String,
 }
 
-/// How far two links of the same code differ on the headline because of where their code lies, and what that rests on.
+/// How far two links of the same code differ on the headline because of the addresses of their code, and the data for
+/// this estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayoutNoise {
-    /// The floor as a share: as many differences as the confidence says are smaller.
+    /// The floor as a share. With a confidence of 95 %, 95 % of the differences between two links are smaller.
     pub floor: Interval,
     /// Number of links.
     pub layouts: usize,
@@ -75,7 +78,7 @@ pub struct LayoutNoise {
 pub struct MetricAnalysis {
     /// Scale of its comparisons.
     pub scale: EffectScale,
-    /// Its values by build; None where it was not read.
+    /// Its values by build; `None` if it was not read.
     pub groups: Vec<Option<Description>>,
     /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.
     pub comparisons: Vec<Option<Comparison>>,

@@ -20,7 +20,7 @@ pub(crate) fn of_meter(meter: &str, quantity: &str) -> String {
     }
 }
 
-/// The metric of this name: as the plan says, else as this program knows it, else a count of which less is better.
+/// Finds the metric of this name: the plan's; else the one that this program knows; else a count, where less is better.
 #[must_use]
 pub fn metric(plan: &Plan, name: &str) -> Metric {
     let mut metric = known(name).unwrap_or_else(|| new(name, "count", MetricKind::Measured));

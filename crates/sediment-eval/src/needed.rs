@@ -22,7 +22,7 @@ pub(super) struct Needed {
 /// Number of blocks in all, up to [`MANY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NeededBlocks {
-    /// As runs and links are estimated to vary.
+    /// Estimated from the variance of runs and links.
     About(u32),
     /// Number if links did not differ. By the estimate, links differ too much for blocks to help, but it is not shown that they differ at
     /// all.
@@ -58,7 +58,7 @@ impl NeededBlocks {
     }
 }
 
-/// A share in per cent, with the digits that it has.
+/// Formats a share in per cent, without trailing zeros.
 pub(super) fn in_per_cent(share: f64) -> String {
     format!("{}", (share * 1e8).round() / 1e6)
 }

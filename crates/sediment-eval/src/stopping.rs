@@ -3,11 +3,11 @@
 //! Stopping at the first p below a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe,
 //! "Repeated significance tests on accumulating data", 1969).
 //!
-//! A pilot of a few blocks tells the spread; from it follows how many blocks bring the interval to the wanted half-width. Where
-//! layout replicas differ among themselves, more blocks help only as far as runs do: then more links are advised, as T. Kalibera
-//! and R. Jones spend repetitions where the variance arises ("Rigorous benchmarking in reasonable time", ISMM 2013). The variance
-//! between links is estimated from a few of them: that blocks cannot help is believed only where an F test shows that links differ
-//! at all, which says nothing of builds.
+//! A pilot of a few blocks gives the spread, and the spread gives the number of blocks for the wanted half-width. If
+//! layout replicas differ among themselves, more blocks help only as far as runs vary: then more links are advised,
+//! just as T. Kalibera and R. Jones spend repetitions where the variance arises ("Rigorous benchmarking in reasonable
+//! time", ISMM 2013). The variance between links is estimated from a few of them, so the rule gives up on more blocks
+//! only if an F test shows that links differ. That test does not involve the difference between builds.
 
 use super::analysis::analyse;
 use super::comparison::{Comparison, Design, EffectScale};

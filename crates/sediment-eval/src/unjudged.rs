@@ -6,8 +6,8 @@ use super::data::{Experiment, Metric, MetricKind, Phase};
 use sediment_measure::{judge, pace};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each build, why its values are not compared with those of the baseline; None where they are. `rows` has logarithms by build, link
-/// and block.
+/// For each build, why its values are not compared with those of the baseline; `None` if they are. `rows` has
+/// logarithms by build, link and block.
 pub(super) fn reasons(
     whole: &Experiment,
     workload: usize,
@@ -28,7 +28,8 @@ pub(super) fn reasons(
 /// Exit code and output of a run.
 type Results<'a> = (Option<i32>, &'a str);
 
-/// Each link that always had one result, in two runs or more; None where a link had several, as programs that print their time have.
+/// Collects the result of each link, if every link always had one result, in at least two runs. `None` if a link had
+/// several, for example because the program prints the time.
 fn results(whole: &Experiment, workload: usize, build: usize) -> Option<BTreeSet<Results<'_>>> {
     let mut links: BTreeMap<u32, Vec<Results<'_>>> = BTreeMap::new();
     let runs = whole

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on builds, in four words.
 //!
-//! In this order, on the headline metric, with p-values adjusted after Holm over the builds of a workload:
+//! In this order, on the headline (the primary metric, per unit of work if work is counted), with p-values adjusted
+//! after Holm over the builds of a workload:
 //!
 //! 1. The runs cannot be judged ([`super::unjudged`]): `inconclusive`.
 //! 2. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
-//! 3. More than a tenth of a build's runs lack the headline: `inconclusive`, as values may not be missing by chance.
-//!    Neither 2 nor 3 holds for a simulated headline, whose values repeat themselves.
+//! 3. More than a tenth of a build's runs lack the headline: `inconclusive`, because values may be missing for a
+//!    reason. Neither 2 nor 3 holds for a simulated headline, whose values repeat themselves.
 //! 4. Both one-sided tests show that the difference is below the margin: `equivalent`, even if the difference is significantly
 //!    different from zero.
 //! 5. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
@@ -58,7 +59,7 @@ pub struct BuildVerdict {
     pub needed: Option<usize>,
 }
 
-/// By how much builds of the same thing differed.
+/// Largest difference between two measurements of the baseline (A/A and A/A′).
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The largest of the estimates, as the size of a log-ratio.

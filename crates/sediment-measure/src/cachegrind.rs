@@ -8,9 +8,9 @@
 //! count the kernel's read-ahead and fault-around too). Not in the model: a second-level TLB, prefetching, huge pages,
 //! other programs on the same core, and instructions in the kernel.
 //!
-//! Counted are the process that the command starts and those that it starts in turn, added up, their shared libraries and the
-//! dynamic linker included. Each has a cache of its own. A forked process that does not exec another program also includes the
-//! instructions that its parent executed before the fork.
+//! The counts are the sum over the process that the command starts and its descendants, including shared libraries and
+//! the dynamic linker. Each process has a cache of its own. A forked process that does not exec another program also
+//! includes the instructions that its parent executed before the fork.
 
 use super::{Meter, Quantity, Reading, Unit};
 use sediment_core::error::{Error, ErrorCode, Result};

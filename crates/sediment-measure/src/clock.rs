@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A clock that does not jump, watched by one that may.
+//! Monotonic clock that also detects jumps of the wall clock.
 
 use std::time::{Instant, SystemTime};
 
@@ -27,7 +27,8 @@ impl Clock {
         self.before + self.started.elapsed().as_secs_f64()
     }
 
-    /// By how many seconds the wall clock has gone ahead of this one since its start: it was set, or the machine slept.
+    /// Returns by how many seconds the wall clock has gone ahead of this one since its start: it was set, or the
+    /// machine slept.
     #[must_use]
     pub fn wall_ahead(&self) -> f64 {
         let wall = match SystemTime::now().duration_since(self.by_the_wall) {

@@ -9,9 +9,9 @@
 //! interval  Welch's, over the layouts of both builds
 //! ```
 //!
-//! Two links of the same objects differ in speed by where their code happens to lie (T. Mytkowicz et al., "Producing Wrong Data Without
-//! Doing Anything Obviously Wrong!", ASPLOS 2009). So the layouts, and not the runs, are the sample: an interval over them holds for a link
-//! that was not measured.
+//! Two links of the same objects differ in speed by the addresses that their code happens to get (T. Mytkowicz et al.,
+//! "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009). So the layouts, and not the runs, are
+//! the sample: an interval over them holds for a link that was not measured.
 //!
 //! An interval is looked at after 1, 2, 4, … rounds. Whoever looks often and stops at the first difference finds some where there are none
 //! (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on accumulating data", 1969). Therefore a difference is accepted only
@@ -36,19 +36,19 @@ pub const NOTHING: f64 = 0.005;
 pub const LEAST_LAYOUTS: usize = 5;
 /// Chance to find a difference of the size that is announced.
 const POWER: f64 = 0.9;
-/// The z above which a tenth of a normal distribution lies.
+/// The z above which a tenth of a normal distribution is.
 const NORMAL_TENTH: f64 = 1.2816;
-/// More layouts than this are not foreseen for a longer measurement.
+/// Largest number of layouts assumed when a longer measurement is suggested.
 const MOST_LAYOUTS: f64 = 40.0;
 
 /// Costs of one round, by build and layout: processor seconds, or cycles, for a unit of work. The first build is the one without the
 /// change.
 pub type Round = Vec<Vec<f64>>;
 
-/// What the rounds so far say. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
+/// The result of the rounds so far. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// What is saved, with its interval of 95 %.
+    /// The saved share, with its 95 % interval.
     pub saved: Interval,
     /// Two-sided p-value of no difference.
     pub p: f64,
@@ -61,7 +61,7 @@ pub struct Judgement {
     freedom: f64,
 }
 
-/// Where the values vary.
+/// Standard deviations of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deviations {
     /// Between layouts of one build.
@@ -77,7 +77,7 @@ pub enum Answer {
     Saves,
     /// Processor time is lost.
     Costs,
-    /// What is saved or lost is below [`NOTHING`].
+    /// The saved or lost share is below [`NOTHING`].
     Nothing,
     /// None of these is shown.
     Unknown,
@@ -111,7 +111,7 @@ pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
         return None;
     }
     let layouts = count_before + count_after;
-    // Rows of rounds: what a round does to all layouts alike is taken out.
+    // One row per round, minus the round's mean: this removes effects common to all layouts of a round.
     let rows: Vec<Vec<f64>> = rounds
         .iter()
         .map(|round| {
@@ -137,7 +137,7 @@ pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
     })
 }
 
-/// Share saved of a change of the logarithm.
+/// Converts a change of the logarithm to the share that is saved.
 #[must_use]
 pub fn saved(change: Interval) -> Interval {
     let share = |logarithm: f64| -logarithm.exp_m1();
@@ -157,7 +157,7 @@ pub fn detectable(standard_error: f64, freedom: f64, level: f64) -> f64 {
     (reach * standard_error).exp_m1()
 }
 
-/// Splits the variance by the mean squares of layouts and of what rounds and layouts leave.
+/// Splits the variance by the mean squares between the layouts of a build and of the residuals.
 fn deviations(rows: &[Vec<f64>], means: &[f64], builds: [&Moments; 2]) -> Deviations {
     let (rounds, layouts) = (rows.len() as f64, means.len() as f64);
     let left: f64 =
@@ -170,7 +170,7 @@ fn deviations(rows: &[Vec<f64>], means: &[f64], builds: [&Moments; 2]) -> Deviat
 }
 
 impl Judgement {
-    /// The answer. That there is nothing is shown by an interval which lies within [`NOTHING`] on both sides.
+    /// Returns the answer. It is `Nothing` if the interval is within ±[`NOTHING`].
     #[must_use]
     pub fn answer(&self) -> Answer {
         self.answer_at(LEVEL)
@@ -199,7 +199,7 @@ impl Judgement {
         detectable((2.0 * variance / layouts).sqrt(), freedom, LEVEL)
     }
 
-    /// The sentence for people, of a measurement that took so long.
+    /// Returns the sentence for people; `took`: the duration of the measurement.
     #[must_use]
     pub fn sentence(&self, took: Duration) -> String {
         match self.answer() {
@@ -219,7 +219,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
-/// What a build saves, a share of `what`, or costs: "saves 4.1 % of CPU time (95 %: 2.9 to 5.2 %)".
+/// Text for the share of `what` that a build saves or costs: "saves 4.1 % of CPU time (95 %: 2.9 to 5.2 %)".
 #[must_use]
 pub fn saving_in_words(saved: Interval, confidence: f64, what: &str) -> String {
     let Interval { estimate, lower, upper } = saved;
@@ -231,20 +231,21 @@ pub fn saving_in_words(saved: Interval, confidence: f64, what: &str) -> String {
     format!("{said} ({:.0} %: {} to {} %)", confidence * 100.0, percent(from), percent(to))
 }
 
-/// That a build saves nothing that matters: "nothing to gain: at most 0.4 %".
+/// Text for a build that saves nothing that matters: "nothing to gain: at most 0.4 %".
 #[must_use]
 pub fn nothing_in_words(saved: Interval) -> String {
     format!("nothing to gain: at most {} %", percent(saved.upper.max(0.0)))
 }
 
-/// That the runs show nothing, with what would: "cannot detect a change below 1.5 % in 2m; --measure-for 10m would detect 0.7 %".
+/// Text for an unknown result, with the time that would be enough: "cannot detect a change below 1.5 % in 2m;
+/// --measure-for 10m would detect 0.7 %".
 #[must_use]
 pub fn unknown_in_words(detectable: f64, took: Duration, more: Option<&str>) -> String {
     let more = more.map_or_else(String::new, |more| format!("; {more}"));
     format!("cannot detect a change below {} % in {}{more}", percent(detectable), as_option(took))
 }
 
-/// What misses are worth, after [`worth`]: "worth at most 0.2 % of CPU time".
+/// Text for the worth of misses, computed by [`worth`]: "worth at most 0.2 % of CPU time".
 #[must_use]
 pub fn worth_in_words(worth: f64) -> String {
     format!("worth at most {} % of CPU time", percent(worth))
@@ -266,7 +267,7 @@ fn as_option(time: Duration) -> String {
 /// runs a layout of a build once; `elapsed` is the time since the first run.
 ///
 /// # Errors
-/// Those of `cost`.
+/// The errors of `cost`.
 pub fn rounds(
     layouts: &[usize],
     limit: Duration,
@@ -339,8 +340,9 @@ pub fn least_seconds(instructions: f64, misses: f64) -> f64 {
     instructions * 0.075e-9 + misses * NANOSECONDS[0].1 * 1e-9
 }
 
-/// What saved misses are worth at most, as a share of the processor time in which they occur: never a gain, but a reason to stop.
-/// `saved` has the misses saved of the instruction TLB, and of the first-level instruction cache.
+/// Returns the largest possible worth of saved misses, as a share of the processor time in which they occur: never a
+/// gain, but a reason to stop. `saved` has the misses saved of the instruction TLB, and of the first-level instruction
+/// cache.
 #[must_use]
 pub fn worth(saved: [f64; 2], seconds: f64) -> f64 {
     let nanoseconds: f64 =
@@ -371,7 +373,8 @@ mod tests {
         rounds(&counts, limit, &mut Generator::new(seed ^ 1), cost, elapsed).unwrap()
     }
 
-    /// Shares of 400 measurements: interval holds the truth, said to differ, said the wrong way, and found of those announced.
+    /// Shares of 400 simulated measurements: the interval contains the truth; a difference is reported; it has the
+    /// wrong sign; announced differences that are found.
     fn shares(saved: f64, noise: [f64; 2]) -> [f64; 4] {
         let [mut holds, mut said, mut wrong, mut announced, mut found] = [0.0; 5];
         for seed in 0..400 {

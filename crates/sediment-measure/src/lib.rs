@@ -17,7 +17,8 @@
 //! [`METERS`], a section of docs/measuring.md.
 
 #![forbid(unsafe_code)]
-// Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.
+// Profiles come from strangers: a panic caused by input data is a bug, so every remaining one is justified by a
+// comment.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
 // Only the program prints.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -87,7 +88,7 @@ pub enum Unit {
 /// One reading of a meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Of what.
+    /// The measured quantity.
     pub quantity: &'static Quantity,
     /// The value, in the quantity's unit.
     pub value: u64,

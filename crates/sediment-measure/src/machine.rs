@@ -54,14 +54,14 @@ pub fn state(root: &Path) -> MachineState {
 struct Sysfs<'a>(&'a Path);
 
 impl Sysfs<'_> {
-    /// The content of a file without blanks around it; None where it is absent or empty.
+    /// The content of a file without blanks around it; `None` if it is absent or empty.
     fn read(&self, path: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(path)).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The value behind the first line that begins with this key and a colon.
+    /// The value in the first line that begins with this key and a colon.
     fn cpuinfo(&self, text: &str, key: &str) -> Option<String> {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         let value = lines.find(|(name, _)| name.trim() == key)?.1.trim();

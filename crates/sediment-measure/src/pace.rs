@@ -15,13 +15,14 @@ pub const TOO_UNSTEADY: f64 = 0.75;
 
 /// Steps of a loop: some 30 microseconds.
 const STEPS: u64 = 30_000;
-/// Loops of a look. The shortest counts: others were interrupted.
+/// Loops timed for one reading. The shortest is used, because the others may have been interrupted.
 const LOOPS: usize = 5;
 
 /// Ready tasks for each processor above which nothing is judged.
 const TOO_MANY: f64 = 4.0;
 
-/// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); None where the system does not say.
+/// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); `None` if the
+/// system does not say.
 #[must_use]
 pub fn ready_tasks() -> Option<f64> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
@@ -32,7 +33,7 @@ pub fn ready_tasks() -> Option<f64> {
     Some((ready - 1.0).max(0.0) / processors.max(1) as f64)
 }
 
-/// That there were too many [`ready_tasks`] in the mean of so many looks; None if there were not.
+/// Returns a message if the mean of these readings of [`ready_tasks`] is too high, else `None`.
 #[must_use]
 pub fn overload(looks: &[f64]) -> Option<String> {
     let mean = looks.iter().sum::<f64>() / looks.len() as f64;
@@ -55,7 +56,8 @@ pub fn look() -> f64 {
     (0..LOOPS).map(once).min().unwrap_or_default().as_secs_f64()
 }
 
-/// How much longer the loop took in a slow tenth of the looks than in a fast one, as a share. 0 of fewer than ten looks.
+/// Compares the loop's time at the slow and the fast tenth of the readings: the increase as a share. 0 for fewer than
+/// ten readings.
 #[must_use]
 pub fn change(looks: &[f64]) -> f64 {
     let mut times = looks.to_vec();
@@ -67,7 +69,7 @@ pub fn change(looks: &[f64]) -> f64 {
     }
 }
 
-/// That the speed changed by so much.
+/// Text for this change of the speed.
 #[must_use]
 pub fn in_words(change: f64) -> String {
     format!("the speed of the processor changed by {:.0} %", 100.0 * change)

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Drops these files from the page cache, after what was not written yet is on the disk: such pages cannot be dropped.
 ///
 /// # Errors
-/// When a file cannot be opened, lies in memory, or the file system does not take the advice.
+/// When a file cannot be opened, is on a file system in memory, or the file system does not take the advice.
 pub fn drop_from(files: &[PathBuf]) -> Result<()> {
     for path in files {
         let failed = |error: String| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters by `perf stat`: which of `EVENTS` this machine can count, in how many passes, and what a run counted.
 //!
-//! perf is started with `-x,` and its table is read. A processor counts a few hardware events at a time; when more are asked
-//! for, the kernel multiplexes and perf scales up. [`survey`] tries that once and, if the kernel multiplexed, spreads the events
-//! over passes: further runs of the same program. Counts that were scaled all the same are marked.
+//! perf is started with `-x,` and its table is read. A processor counts a few hardware events at a time; when more are
+//! asked for, the kernel multiplexes and perf scales up. [`survey`] tries that once and, if the kernel multiplexed,
+//! spreads the events over passes: further runs of the same program. Counts that perf scaled nevertheless are marked.
 //!
 //! Events that cannot be counted are named once with the reason; they are never a zero.
 
@@ -115,7 +115,7 @@ pub struct StatCount {
 }
 
 impl StatCount {
-    /// Adds the count of the same event on other cores of the same run; false if it is none.
+    /// Adds `other` if it counts the same event of the same run on other cores; otherwise returns false.
     fn absorb_cores(&mut self, other: &Self) -> bool {
         let has_other = self.cores.split('+').any(|cores| cores == other.cores);
         if self.event != other.event || self.cores.is_empty() || other.cores.is_empty() || has_other {
@@ -498,7 +498,7 @@ pub fn scaled(count: &StatCount) -> bool {
     count.value.is_ok() && count.running < WHOLE_RUN
 }
 
-/// The signal that ended the program, as perf says it on standard error; its own exit code is 0 then.
+/// Finds the signal that ended the program in perf's message on standard error; its own exit code is 0 then.
 #[must_use]
 pub fn signal_in_words(last_words: &str, program: &str) -> Option<String> {
     const SIGNALS: &[&str] = &[

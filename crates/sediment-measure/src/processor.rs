@@ -16,7 +16,7 @@ pub enum Processor {
     Neoverse,
 }
 
-/// Meanings of an event by processor; None where there is no such event.
+/// Meanings of an event by processor; `None` if there is no such event.
 struct Meaning {
     event: &'static str,
     amd: Option<&'static str>,

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values that several runs gave, and how they spread.
 
-/// Where values lie: extremes, quartiles and median.
+/// Distribution of values: extremes, quartiles and median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The least.
     pub minimum: f64,
-    /// A quarter lies below.
+    /// A quarter of the values is below.
     pub lower_quartile: f64,
-    /// Half lies below.
+    /// Half of the values is below.
     pub median: f64,
-    /// A quarter lies above.
+    /// A quarter of the values is above.
     pub upper_quartile: f64,
     /// The greatest.
     pub maximum: f64,
 }
 
 impl Spread {
-    /// The spread of these values, or None when there is none. Between two values a quantile is interpolated linearly: the
-    /// q-quantile of n values lies at place q (n − 1) of their ascending order, counted from 0 (Hyndman and Fan, "Sample
-    /// quantiles in statistical packages", 1996, definition 7).
+    /// The spread of these values, or None when there is none. Between two values a quantile is interpolated linearly:
+    /// the q-quantile of n values is at place q (n − 1) of their ascending order, counted from 0 (Hyndman and Fan,
+    /// "Sample quantiles in statistical packages", 1996, definition 7).
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {

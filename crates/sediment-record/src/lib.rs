@@ -10,7 +10,8 @@
 //!
 //! To add a recorder: one file here, one row in [`RECORDERS`], a case in the program's tests.
 
-// Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.
+// Profiles come from strangers: a panic caused by input data is a bug, so every remaining one is justified by a
+// comment.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
 // Only the program prints.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

@@ -22,7 +22,7 @@ pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for folder in std::env::split_paths(list) {
         let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        // Paths are equal with a slash behind them and without.
+        // `Path` equality ignores a trailing slash.
         if !folders.contains(&folder) {
             folders.push(folder);
         }
@@ -34,14 +34,14 @@ pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WrapperCaller {
     Gcc,
-    /// With the folders of its `-B`, and the one that it lies in.
+    /// With the folders of its `-B`, and the compiler's own folder.
     Clang(Vec<PathBuf>),
     Other,
 }
 
 impl WrapperCaller {
     pub(super) fn find() -> Self {
-        // Wrappers that wait for one another.
+        // Limit of nested wrappers, each waiting for the next.
         const MOST_WRAPPERS: usize = 8;
         if variable("COLLECT_GCC").is_some() {
             return Self::Gcc;
@@ -60,7 +60,7 @@ impl WrapperCaller {
                 }
                 None => {}
             }
-            // Another wrapper: whoever called that one counts.
+            // If the parent is another wrapper, its caller counts.
             if name != env!("CARGO_BIN_NAME") && called_as(&[name.into()]).is_none() {
                 break;
             }
@@ -91,7 +91,7 @@ enum CallingCompiler {
     Clang,
 }
 
-/// The family of a compiler driver, by the name of its file: with the machine that it compiles for before it, and a release behind it.
+/// Finds the family of a compiler driver by its file name, which may have a target prefix and a version suffix.
 fn compiler(name: &str) -> Option<CallingCompiler> {
     const GCC: &[&str] = &[
         "gcc", "g++", "cc", "c++", "c89", "c99", "gfortran", "gdc", "gccgo", "gm2", "gcobol", "xgcc", "xg++",

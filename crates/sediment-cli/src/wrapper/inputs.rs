@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inputs of a link, as far as the linker can read them again.
+//! Inputs of a link that the linker can read again.
 
 use crate::files;
 use sediment_core::binary::objects::{ArchiveUse, InputObjects};
@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The most that is read of an input, and of all of a link.
+/// Largest number of bytes read from one input, and from all inputs of a link.
 const LARGEST_INPUT: u64 = 2 << 30;
 const LARGEST_INPUTS: u64 = 16 << 30;
 
-/// A word of the command line that names a pipe, a socket or a device: who opens it first has it.
+/// Finds an argument that names a pipe, a socket or a device. Reading consumes it, so it is left for the linker.
 pub(super) fn read_once(line: &LinkLine) -> Option<PathBuf> {
     let inputs = line.inputs.iter().filter_map(|input| match input {
         LinkInput::Path(path) => Some(path),
@@ -32,7 +32,7 @@ pub(super) fn is_read_once(found: &Metadata) -> bool {
     kind.is_fifo() || kind.is_socket() || kind.is_block_device() || (kind.is_char_device() && !is_null())
 }
 
-/// The functions of what is linked, as far as the files tell.
+/// Collects the functions that are linked, from the files that can be read.
 pub(super) fn read(line: &LinkLine) -> InputObjects {
     let lto = line.plugin.is_some();
     let mut objects = InputObjects::default();

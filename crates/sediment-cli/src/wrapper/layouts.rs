@@ -2,9 +2,9 @@
 //! Further links of an output that is linked in order: without the order and with it, each with unused functions of several sizes in front of
 //! all others. Their time shows what the luck of layout is worth.
 //!
-//! `SEDIMENT_LAYOUTS` names a folder with objects `1.o`, `2.o`, …, each with the function [`FUNCTION`] in the section [`SECTION`]. The
-//! links lie in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They come before the link itself: files that the
-//! linker writes beside its output are of that one.
+//! `SEDIMENT_LAYOUTS` names a folder with objects `1.o`, `2.o`, …, each with the function [`FUNCTION`] in the section
+//! [`SECTION`]. The links are in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They are made
+//! before the real link, so that files which the linker writes next to its output come from the real link.
 //!
 //! `SEDIMENT_NOISE` names such a folder for links without an order, with the name of the output in the file [`NAME`]. Only the links
 //! `before-N` are made then.
@@ -59,7 +59,8 @@ pub(super) fn link(link: &WrappedLink<'_>, ordered: &Ordered, file: &OrderFile) 
     Some(folder)
 }
 
-/// Makes the links of an output that has no order, and returns their folder; None where none are asked for, and if a link fails.
+/// Makes the links of an output that has no order, and returns their folder; `None` if none are asked for, and if a
+/// link fails.
 pub(super) fn link_unordered(link: &WrappedLink<'_>) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(NOISE)?);
     let name = std::fs::read(asked.join(NAME)).ok()?;

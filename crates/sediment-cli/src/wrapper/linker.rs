@@ -87,8 +87,9 @@ pub(super) struct RealLinker {
 }
 
 impl RealLinker {
-    /// Finds the linker that would have run without sediment: the one that `SEDIMENT_LD` names, or the next of this name on the way of
-    /// the compiler that called, or on PATH where none did. `called`: how this process was called; `emulation`: what is linked for.
+    /// Finds the linker that would have run without sediment: the one that `SEDIMENT_LD` names, or the next linker of
+    /// this name on the search path of the calling compiler, or on PATH if no compiler called. `called`: how this
+    /// process was called; `emulation`: the linker emulation of the target.
     pub(super) fn find(name: &str, called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Result<Self> {
         let meant = if name == REAL_LD { chosen_by_gcc() } else { name.to_owned() };
         if let Some(given) = variable("SEDIMENT_LD") {
@@ -101,7 +102,7 @@ impl RealLinker {
                     .with_input(files::display(Path::new(&given)))
             });
         }
-        // Where this program is called by that name, the search goes on behind it.
+        // If this program is called by that name, the search continues after it.
         let names = if name == REAL_LD { vec![REAL_LD, &meant] } else { vec![meant.as_str()] };
         Self::on_the_way(&names, called, emulation).ok_or_else(|| {
             Error::new(ErrorCode::NotFound, format!("linker {meant} not found"))
@@ -114,7 +115,7 @@ impl RealLinker {
         Self::on_the_way(&[name], called, &|| line.emulation.clone())
     }
 
-    /// A linker of the last of these names; before PATH the others are looked for as well.
+    /// Finds a linker. The compiler's folders are searched for all of these names, PATH only for the last.
     fn on_the_way(names: &[&str], called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Option<Self> {
         let caller = WrapperCaller::find();
         let folders = caller.folders();
@@ -140,7 +141,7 @@ impl RealLinker {
         // A caller that is not a compiler used the path of this program, or found it first on PATH.
         let on_the_way = caller != WrapperCaller::Other || !called.as_bytes().contains(&b'/');
         let found = search(first.chain(then), called, on_the_way).or_else(|| {
-            // lld by the name that distributions give to a release of it.
+            // Distributions append the release to the name of lld.
             let releases =
                 (10..=40).rev().flat_map(|release| on_path(OsStr::new(&format!("{name}-{release}"))));
             search(releases, called, false)
@@ -156,7 +157,8 @@ impl RealLinker {
         command
     }
 
-    /// Becomes the linker. Nothing else of this process changes, signals among it, which `Command::exec` would reset.
+    /// Becomes the linker. Everything else of this process stays, including signal dispositions, which `Command::exec`
+    /// would reset.
     pub(super) fn take_over(&self, arguments: &[OsString]) -> Result<ExitCode> {
         let word = |word: &OsStr| {
             CString::new(word.as_bytes())
@@ -181,7 +183,8 @@ impl RealLinker {
             .with_input(files::display(&self.path))
     }
 
-    /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.
+    /// Runs it to its end, and keeps its messages. `with_sections`: link-time optimisation is told to give functions
+    /// sections.
     pub(super) fn run(&self, arguments: &[OsString], with_sections: bool) -> Result<LinkerRun> {
         const OPTIONS: &str = "COLLECT_GCC_OPTIONS";
         let mut command = self.command();
@@ -236,13 +239,13 @@ impl LinkerRun {
         said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned()
     }
 
-    /// Its exit code, as a shell gives it.
+    /// Its exit code, in the form that shells use.
     pub(super) fn exit_code(&self) -> ExitCode {
         exit_code(self.0.status)
     }
 }
 
-/// Exit code of a program, as a shell gives it.
+/// Exit code of a program, in the form that shells use.
 pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code).unwrap_or(1))

@@ -17,9 +17,9 @@ use std::time::Duration;
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
 
-/// The outcome of a link without an order, as no order is better.
+/// Outcome of a link that is left without an order because no order beats the linker's layout.
 pub(crate) const BEST_AS_LINKED: &str = "best as linked";
-/// The same for people.
+/// The same outcome in messages.
 pub(super) const STARTS_BEST: &str = "the program starts best as it is linked";
 
 /// True if a build wants its links logged.
@@ -56,7 +56,7 @@ impl OrderFile {
         if let Some(folder) = folder() {
             let folder = files::folder(&folder)?;
             let name = escape::file_name(&line.output_name()).unwrap_or_else(|| "output".to_owned());
-            // Outputs of one name in several folders: the folder tells them apart.
+            // Outputs of one name in several folders are distinguished by the folder.
             let place = output(line);
             let tag =
                 place.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -250,7 +250,7 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
 /// Reason for a link without an order, and its code where it is an error.
 type MissingOrderReason<'a> = (&'a str, Option<ErrorCode>);
 
-/// A link that was done as without sediment, how long it took, and the profile that it has all the same.
+/// Logs a link that was done unchanged, with its duration and the profile found for it, if any.
 pub(super) fn left(
     line: &LinkLine,
     why: MissingOrderReason<'_>,

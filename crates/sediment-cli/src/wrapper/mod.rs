@@ -57,7 +57,7 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
     let name = files::base_name(Path::new(arguments.first()?));
     let last = name.rsplit('-').next().unwrap_or_default();
     let before = &name[..name.len() - last.len()];
-    // `ld.lld-19`: the number behind the dash belongs to the name.
+    // `ld.lld-19`: the number after the dash belongs to the name.
     let own = if last.bytes().all(|b| b.is_ascii_digit()) { before.trim_end_matches('-') } else { &name };
     let own = own.rsplit('-').next().unwrap_or_default();
     (own == "ld" || own.starts_with("ld.")).then_some(name)
@@ -123,7 +123,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     link.in_order(Path::new(&folder))
 }
 
-/// Name of the folder of profiles beside the links of a wrapper's folder.
+/// Name of the folder of profiles next to the links of a wrapper's folder.
 pub(crate) const PROFILES: &str = "profiles";
 
 /// The folder of profiles that a wrapper's folder has, where this program was called by a path into it.
@@ -134,7 +134,7 @@ fn profiles_beside(called: &OsStr) -> Option<OsString> {
     access(&profiles, AccessFlags::F_OK).is_ok().then(|| profiles.into_os_string())
 }
 
-/// A response file, as far as it can be read without harm to the linker that reads it again.
+/// A response file, if it can be read without harm to the linker, which reads it again.
 fn response(name: &OsStr, most: u64) -> Response {
     let path = Path::new(name);
     match std::fs::metadata(path) {
@@ -197,7 +197,7 @@ impl WrappedLink<'_> {
             self.tell_of_counters();
             return Ok(first.exit_code());
         }
-        // Whether it is the order's fault shows without it.
+        // Link again without the order, to find out whether the order caused the failure.
         let second = self.linker.run(self.arguments, false)?;
         second.pass_on(self.ui)?;
         if second.successful() {
@@ -252,7 +252,7 @@ impl WrappedLink<'_> {
         self.left(&why.to_string(), Some(why.code()), origin)
     }
 
-    /// The same of a link that nobody asks to be ordered.
+    /// Does the same for a link that nobody asks to be ordered.
     fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
         self.left(why, None, origin)
     }
@@ -264,7 +264,7 @@ impl WrappedLink<'_> {
         })
     }
 
-    /// Links without an order, as no order is better.
+    /// Links without an order, because no order beats the linker's layout.
     fn best_as_linked(&self, origin: &Origin) -> Result<ExitCode> {
         self.ui.note(&format!("{}: not ordered: {}", self.line.output_name(), log::STARTS_BEST));
         self.unchanged(|ended, took| match ended.success() {
@@ -284,8 +284,8 @@ impl WrappedLink<'_> {
         Ok(linker::exit_code(ended))
     }
 
-    /// The order of the program as the linker made it without one, by which goals are compared. None where that program does not tell where
-    /// its functions are, as the linker strips it.
+    /// Computes the order against the program linked without an order, to compare goals. `None` if that program does
+    /// not contain the places of its functions, for example because the link strips it.
     fn compared_with_linked(&self, chosen: &Chosen, request: &OrderRequest<'_>) -> Option<Ordering> {
         let name = self.line.output_name();
         let binary = read_binary(&log::output(self.line)).ok()?;
@@ -297,11 +297,11 @@ impl WrappedLink<'_> {
 /// Result of preparing a link.
 enum Prepared {
     Order(Box<Ordered>),
-    /// No profile is of what is linked.
+    /// No profile fits the link.
     NoProfile,
     /// The profile asks for no order.
     BestAsLinked(Origin),
-    /// The linker fails without an order, as it will again.
+    /// The linker fails without an order, and will fail again.
     Unlinkable,
 }
 

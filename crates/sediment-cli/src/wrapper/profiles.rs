@@ -22,7 +22,7 @@ pub(crate) struct Profiles {
     folder: PathBuf,
     /// Every file that should hold profiles, by name.
     files: Vec<PathBuf>,
-    /// By label; the file that counts.
+    /// The file that counts, by label.
     labels: BTreeMap<String, ProfilePlace>,
     map: Vec<(String, String)>,
 }
@@ -33,7 +33,7 @@ struct ProfilePlace {
     path: PathBuf,
     /// Further files with a profile of this label, which do not count.
     also_in: Vec<PathBuf>,
-    /// Read already, as its clusters had to be known.
+    /// The profile, if it was already read to find its clusters.
     profile: Option<SharedProfile>,
 }
 
@@ -90,7 +90,7 @@ impl Chosen {
         self.origin.label.as_deref()
     }
 
-    /// True if one of its functions is linked, as far as the inputs show.
+    /// True if the inputs show that one of its functions is linked.
     fn has_function_in(&self, objects: &InputObjects) -> bool {
         let profile = self.profile();
         let functions = profile.functions().into_iter().map(|function| profile.key(function));
@@ -178,7 +178,7 @@ impl Profiles {
         Ok(Self { folder: folder.to_path_buf(), files: entries, labels, map })
     }
 
-    /// The profile that belongs to a file; `inputs` reads what is linked, if names do not tell.
+    /// Finds the profile that belongs to a file; `inputs` reads the linked functions, if names do not decide.
     pub(crate) fn choose(
         &self,
         soname: Option<&str>,

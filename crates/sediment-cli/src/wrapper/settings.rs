@@ -41,7 +41,7 @@ pub(crate) fn older_of(
 /// Reads every older order that the settings name.
 ///
 /// # Errors
-/// For the first that is missing or no ordering file.
+/// For the first file that is missing or is not an ordering file.
 pub(crate) fn check_older(folder: &Path, settings: &PackageSettings) -> Result<()> {
     settings.keep.iter().try_for_each(|name| older_in(folder, name, 0.0).map(drop))
 }

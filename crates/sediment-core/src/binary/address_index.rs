@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`AddressIndex`]: which function an address lies in.
+//! [`AddressIndex`]: finds the function that contains an address.
 //!
-//! Symbols overlap: a function has aliases, an entry point may lie inside another, hand-written assembly has no sizes. The
-//! rules, so that every step of the tool chain names the same function for the same byte:
+//! Symbols overlap: a function has aliases, an entry point may be inside another, hand-written assembly has no sizes.
+//! The rules, so that every step of the tool chain names the same function for the same byte:
 //!
 //! 1. The function with the nearest first byte at or before the address wins, if it reaches that far (the innermost one).
-//! 2. Of those that begin at the same byte, a symbol with a size before one without, a global before a local, an ordinary
-//!    function before the resolver of an indirect one, fewer leading underscores before more (`malloc` before
+//! 2. If functions begin at the same byte, a symbol with a size before one without, a global before a local, an
+//!    ordinary function before the resolver of an indirect one, fewer leading underscores before more (`malloc` before
 //!    `__libc_malloc`), the shorter name before the longer, and then the name and the file in the order of their bytes.
-//! 3. A symbol without a size counts only where no symbol with a size does; it reaches to the next function, or to the end of
-//!    its section.
+//! 3. A symbol without a size counts only where no symbol with a size does; it extends to the next function, or to the
+//!    end of its section.
 
 use super::{Binary, BinaryFunction};
 
-/// Which function an address lies in; made by [`Binary::address_index`].
+/// Maps addresses to functions; made by [`Binary::address_index`].
 #[derive(Debug, Clone)]
 pub struct AddressIndex<'a> {
     functions: &'a [BinaryFunction],
-    /// From this address on, the function at this place in the table, or none; by address.
+    /// Sorted by address: each entry maps the addresses from its own to that of the next entry to an index of
+    /// `functions`, or to none.
     spans: Vec<(u64, Option<u32>)>,
 }
 
@@ -47,7 +48,7 @@ impl<'a> AddressIndex<'a> {
                 .copied()
                 .take_while(|id| functions[*id as usize].address == start)
                 .collect();
-            // The preferred one is to lie on top.
+            // The preferred function must be on top.
             for &id in group.iter().rev() {
                 let size = functions[id as usize].size;
                 if size > 0 {
@@ -65,7 +66,7 @@ impl<'a> AddressIndex<'a> {
         Self { functions, spans: spans.said }
     }
 
-    /// The function that this address lies in.
+    /// Finds the function that contains this address.
     #[must_use]
     pub fn function_at(&self, address: u64) -> Option<&'a BinaryFunction> {
         let after = self.spans.partition_point(|(start, _)| *start <= address);

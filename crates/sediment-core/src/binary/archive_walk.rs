@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`ArchiveWalk`]: the members that a link takes from an archive, in the order in which GNU ld and gold take them.
 //!
-//! These linkers walk through the archive's index of symbols. They take each member that defines a symbol that is needed by then, and start
-//! over until nothing more is needed (`elf_link_add_archive_symbols` of BFD). Their code lies in that order, not in that of the archive.
-//! lld also takes members as they are needed, but each at once where the member was seen already: its order can differ.
+//! These linkers walk through the archive's index of symbols. They take each member that defines a symbol that is
+//! needed by then, and start over until nothing more is needed (`elf_link_add_archive_symbols` of BFD). Their code is
+//! in that order, not in the archive's order. lld also takes members when they are needed. If it has already seen a
+//! member, it takes the member at once, so its order can differ.
 
 use object::read::archive::{ArchiveFile, ArchiveOffset};
 use object::{ObjectSymbol as _, Symbol};

@@ -47,7 +47,7 @@ pub struct MappedBlock {
 /// The blocks of one function, in the order of its ranges and, within these, by address.
 pub type BlockAddresses = Vec<MappedBlock>;
 
-/// Reads the map of an ELF file; None where it has none.
+/// Reads the map of an ELF file; `None` if it has none.
 ///
 /// # Errors
 /// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another

@@ -44,7 +44,7 @@ pub fn has_map(bytes: &[u8]) -> bool {
 }
 
 impl BlockMap {
-    /// Reads the map of an ELF file, or of its separate debug file; None where it numbers no blocks.
+    /// Reads the map of an ELF file, or of its separate debug file; `None` if it numbers no blocks.
     ///
     /// # Errors
     /// When it is there and damaged, of a newer version, or compressed in a way that is not read here.
@@ -74,7 +74,7 @@ impl BlockMap {
         Ok(Some(map))
     }
 
-    /// Adds a function, whose first stretch is its begin. Of functions that share their code, the first counts.
+    /// Adds a function; its first stretch contains its entry. If functions share code, the first function counts.
     fn add(&mut self, graph: ControlFlowGraph, code: &[Stretch]) {
         let Some(first) = code.first() else { return };
         self.graphs.entry(first.address).or_insert(graph);
@@ -149,7 +149,7 @@ impl BlockMap {
 /// is its begin.
 ///
 /// # Errors
-/// As [`BlockMap::read`].
+/// The errors of [`BlockMap::read`].
 pub fn code_by_function(bytes: &[u8], files: &dyn Files) -> Result<Vec<Vec<Stretch>>> {
     let found = in_file_or_debug_file(bytes, files, |bytes| {
         let of_gcc = gcc_block_map::read(bytes)?.unwrap_or_default();
@@ -162,7 +162,8 @@ pub fn code_by_function(bytes: &[u8], files: &dyn Files) -> Result<Vec<Vec<Stret
     Ok(found.unwrap_or_default())
 }
 
-/// The code of a function that clang mapped, from its entry on, which may lie behind blocks of its cold part.
+/// Returns the code of a function from clang's map, entry first. In memory the entry may come after blocks of the cold
+/// part.
 fn code_of_clang(function: &bb_addr_map::BlockAddresses) -> Vec<Stretch> {
     let stretch = |block: &bb_addr_map::MappedBlock| Stretch {
         address: block.address,

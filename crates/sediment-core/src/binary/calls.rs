@@ -38,7 +38,7 @@ pub struct DirectCalls {
 }
 
 impl DirectCalls {
-    /// Looks through the code of a binary, of which these are the bytes.
+    /// Scans the code of a binary; `bytes` is its file.
     #[must_use]
     pub fn of(bytes: &[u8], binary: &Binary) -> Self {
         let Some(each_reference) = Isa::of(binary.arch.as_deref()).each_reference else {
@@ -48,7 +48,7 @@ impl DirectCalls {
         let mut found = Self { known: true, ..Self::default() };
         let mut end = 0;
         for function in &binary.functions {
-            // Aliases and parts of functions lie in what was looked through already.
+            // Aliases and parts of functions are in code that was already scanned.
             let start = function.address.max(end);
             end = end.max(function.address.saturating_add(function.size));
             if let Some(code) = code_at(bytes, binary, start, end.saturating_sub(start)) {
@@ -96,7 +96,7 @@ impl Aims {
         Self { functions, stubs, outside }
     }
 
-    /// Takes up the reference at an address, if it leads to one of these.
+    /// Records the reference at an address if its target is a known function or stub.
     fn take(&self, address: u64, reference: CodeReference, found: &mut DirectCalls) -> bool {
         let (aim, tail) = match reference {
             CodeReference::Call(aim) => (aim, false),
@@ -140,8 +140,8 @@ fn code_at<'a>(bytes: &'a [u8], binary: &Binary, address: u64, size: u64) -> Opt
     bytes.get(offset..offset.checked_add(usize::try_from(size).ok()?)?)
 }
 
-/// Instructions that a call of this function costs beside its own work: the call, the return, and those that save and
-/// restore registers and the stack at both ends. None where the architecture's code is not decoded.
+/// Instructions that a call of this function costs in addition to its own work: the call, the return, and those that
+/// save and restore registers and the stack at both ends. `None` if the architecture's code is not decoded.
 #[must_use]
 pub fn instructions_per_call(bytes: &[u8], binary: &Binary, function: &BinaryFunction) -> Option<u32> {
     const CALL_AND_RETURN: u32 = 2;

@@ -31,7 +31,7 @@ pub(crate) struct BuildFunction<'a> {
 }
 
 impl<'a> BuildCode<'a> {
-    /// The code of a link's inputs; None where some of them do not show theirs.
+    /// Reads the code of a link's inputs; `None` if the code of some of them cannot be read.
     #[must_use]
     pub fn of_objects(objects: &'a InputObjects) -> Option<Self> {
         objects.complete().then(|| Self {
@@ -49,8 +49,8 @@ impl<'a> BuildCode<'a> {
         })
     }
 
-    /// The code of a linked file, of which these are the bytes, and perhaps its debug file; None where code of this architecture is not
-    /// read.
+    /// Reads the code of a linked file; `bytes` is the file, perhaps with a debug file; `None` if code of this
+    /// architecture is not read.
     #[must_use]
     pub fn of_binary(bytes: &[u8], binary: &'a Binary, files: &dyn Files) -> Option<Self> {
         let calls = DirectCalls::of(bytes, binary);
@@ -119,7 +119,7 @@ fn units(bytes: &[u8], binary: &Binary, files: &dyn Files) -> Vec<Option<usize>>
     by_local_functions(binary).into_iter().map(|file| file.map(|file| number(file.to_owned()))).collect()
 }
 
-/// Compilation unit of each function by debug information; None without it. Damaged debug information is none.
+/// Finds the compilation unit of each function in the debug information; `None` without it, or if it is damaged.
 #[cfg(feature = "dwarf")]
 fn named_units(bytes: &[u8], binary: &Binary, files: &dyn Files) -> Option<Vec<Option<String>>> {
     let lines = super::source_lines::SourceLines::read(bytes, files).ok().flatten()?;
@@ -132,7 +132,8 @@ fn named_units(_bytes: &[u8], _binary: &Binary, _files: &dyn Files) -> Option<Ve
     None
 }
 
-/// The source file of each function: that of a local one, and of what lies between two local ones of one file.
+/// Finds the source file of each function: a local function has one; functions between two local ones of one file
+/// belong to this file.
 fn by_local_functions(binary: &Binary) -> Vec<Option<&str>> {
     let own: Vec<Option<&str>> = binary.functions.iter().map(|function| function.file.as_deref()).collect();
     let before = nearest(own.iter().copied());
@@ -141,7 +142,7 @@ fn by_local_functions(binary: &Binary) -> Vec<Option<&str>> {
     before.into_iter().zip(after).map(|(before, after)| before.filter(|_| before == after)).collect()
 }
 
-/// For each item what is known of it, or else of the last one before it.
+/// Fills each unknown item with the last known one before it.
 fn nearest<'a>(items: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<&'a str>> {
     let mut last = None;
     items

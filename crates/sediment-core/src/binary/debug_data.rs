@@ -51,7 +51,7 @@ pub(super) fn functions(
     Ok((exported, SymbolSource::DynamicSymbols))
 }
 
-/// Content of an ELF file, or of its separate debug file, found by build-id or debug link; None where neither has it.
+/// Content of an ELF file, or of its separate debug file, found by build-id or debug link; `None` if neither has it.
 ///
 /// # Errors
 /// When the file is no ELF file, or what is read is damaged.

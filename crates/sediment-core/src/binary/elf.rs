@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One ELF file, as it stands: its function symbols, sections, segments and what identifies it.
+//! One ELF file: its function symbols, sections, segments and identity.
 //!
 //! Where a table leads outside the file or a name outside its string table, the file is damaged, and that is an error; a
 //! missing table is not an error. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.
@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ElfImage<'_>> {
     }
 }
 
-/// The build-id of an ELF file alone, in lower-case hex; None where it has none, or is no ELF file.
+/// The build-id of an ELF file alone, in lower-case hex; `None` if it has none, or is no ELF file.
 pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
     fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<String> {
         let header = Elf::parse(bytes).ok()?;
@@ -95,7 +95,7 @@ pub(super) fn is_program(bytes: &[u8]) -> bool {
 
 /// The texts of `.comment`, each once.
 pub(super) fn producers(bytes: &[u8]) -> Vec<String> {
-    /// A program of very many compilers lists the first.
+    /// Limit of texts; further compilers are dropped.
     const MOST: usize = 12;
     let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
     let section = object::Object::section_by_name(&file, ".comment");
@@ -253,7 +253,7 @@ fn drop_untyped_within(functions: &mut Vec<BinaryFunction>) {
         .map(|function| (function.address, function.address.saturating_add(function.size.max(1))))
         .collect();
     typed.sort_unstable();
-    // Where the functions that begin at or before each one end at the latest.
+    // Running maximum of the ends of all functions up to here.
     let mut reach = 0;
     for (_, end) in &mut typed {
         reach = reach.max(*end);
@@ -309,9 +309,10 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
 
     /// The function symbols of a table. A local symbol belongs to the STT_FILE symbol before it.
     ///
-    /// Assembler code may leave out the types of its symbols (STT_NOTYPE). Of those in code, these are functions, as they are to nm
-    /// and BOLT: the ones with a size, and global ones; but no mapping symbols (`$x`) or labels (`.L`), nothing at or within a function
-    /// that has its type, and nothing at the end of a section, such as what linkers define (`_etext`).
+    /// Assembler code may leave out the types of its symbols (STT_NOTYPE). Untyped symbols in code count as functions,
+    /// just as in nm and BOLT, if they have a size or are global. Exceptions: mapping symbols (`$x`), labels (`.L`),
+    /// symbols at or within a function that has its type, and symbols at the end of a section, such as those that
+    /// linkers define (`_etext`).
     fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
         let mut found = Vec::new();
         let mut unit = SymbolUnit::default();
@@ -609,7 +610,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
     }
 }
 
-/// The compilation unit that local symbols of a table are of, by the STT_FILE symbol before them.
+/// The compilation unit of local symbols of a table, from the STT_FILE symbol before them.
 ///
 /// Assembler code has no such symbol, and some linkers (lld, gold) add none: its symbols follow another unit's, also in the result
 /// of `ld -r`. No unit has two local functions of one name, so the second begins a unit without a name.
@@ -637,8 +638,8 @@ impl<'a> SymbolUnit<'a> {
     }
 }
 
-/// The base name of a source file as an STT_FILE symbol gives it. None where the name was made up for a temporary file or a
-/// partition of link-time optimisation: two builds of one program then differ in it.
+/// The base name of a source file as an STT_FILE symbol gives it. `None` if the name was made up for a temporary file
+/// or a partition of link-time optimisation: two builds of one program then differ in it.
 pub fn file_evidence(name: &[u8]) -> Option<String> {
     let base = name.rsplit(|byte| *byte == b'/').next()?;
     let text = std::str::from_utf8(base).ok()?;

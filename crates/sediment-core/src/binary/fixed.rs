@@ -2,8 +2,8 @@
 //! Functions that no linker may move, because code relies on their place: those between two labels that mark a range
 //! (`fast_begin`, `fast_end`), and those that run on into the next function, with that one.
 //!
-//! Compilers make neither. Assembler code does, and C code with an empty function at each end of a range, as its functions lie in
-//! the order of the source. A linker that is given no order leaves both as they are.
+//! Compilers make neither. Assembler code does, and C code with an empty function at each end of a range, because its
+//! functions are in the order of the source. A linker that is given no order leaves both as they are.
 
 use crate::isa::Isa;
 use std::collections::{HashMap, HashSet};
@@ -26,8 +26,8 @@ const LONGEST_EMPTY: u64 = 16;
 /// Frames of such functions without optimisation: `push %rbp; mov %rsp, %rbp; nop; pop %rbp`.
 const EMPTY_FRAME: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x90, 0x5d];
 
-/// The ranges that labels mark, as the indices of the two labels in `symbols`. Each begin label is paired with the next matching end label,
-/// or, if none follows, with the last one before it.
+/// Finds the ranges that labels mark: the indices of the two labels in `symbols`. Each begin label is paired with the
+/// next matching end label, or, if none follows, with the last one before it.
 pub(super) fn ranges(symbols: &[CodeSymbol<'_>], isa: &Isa) -> Vec<(usize, usize)> {
     let markers: Vec<usize> = (0..symbols.len()).filter(|index| is_marker(&symbols[*index], isa)).collect();
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -106,7 +106,7 @@ fn ends_of(name: &str) -> Vec<String> {
 /// True if code runs over its end: its last instruction is neither a jump, a return, a trap nor a call. False where the
 /// instruction set is not known.
 pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
-    // Zeros, as a made-up function has, are data.
+    // A body of zeros, such as in a synthetic test file, is data.
     if !(isa.begins_with_code)(code) || (isa.instruction)(code).is_none() || looks_ended(code, isa) {
         return false;
     }

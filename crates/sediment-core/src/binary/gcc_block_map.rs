@@ -23,7 +23,7 @@ pub struct Stretch {
     pub address: u64,
     /// Bytes of code.
     pub size: u64,
-    /// Number of its block, from 1; None where it is not known.
+    /// Number of its block, from 1; `None` if it is not known.
     pub block: Option<u32>,
 }
 
@@ -54,7 +54,7 @@ impl WhyWhole {
 pub struct MappedFunction {
     /// Hash of its control-flow graph.
     pub graph: u32,
-    /// Why it stays whole; None where the map says none, or one of a newer plugin.
+    /// Why it stays whole; `None` if the map has no reason, or the reason of a newer plugin.
     pub why_whole: Option<WhyWhole>,
     /// Signatures of its blocks, from number 1 on.
     pub signatures: Vec<u16>,
@@ -62,7 +62,7 @@ pub struct MappedFunction {
     pub code: Vec<Stretch>,
 }
 
-/// Reads the map of an ELF file; None where it has none.
+/// Reads the map of an ELF file; `None` if it has none.
 ///
 /// # Errors
 /// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another
@@ -91,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     Ok(Some(functions))
 }
 
-/// Reads a function behind its version; without code if the linker dropped it.
+/// Reads a function after its version; without code if the linker dropped it.
 fn function(numbers: &mut SectionNumbers<'_>, version: u8) -> Option<MappedFunction> {
     let graph = u32::try_from(numbers.number(4)?).ok()?;
     let why_whole = if version == WITH_REASON { WhyWhole::of(numbers.byte()?) } else { None };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The early map of sediment's plugin for GCC (`-fplugin-arg-sediment-early-ids`), the section `.debug.sediment_early`: which statements of
-//! the source the code at an address is of, and the control-flow graphs of these statements before inlining. gcc-plugin/early.cc and
-//! gcc-plugin/early_graph.cc are the writers.
+//! The early map of sediment's plugin for GCC (`-fplugin-arg-sediment-early-ids`), the section `.debug.sediment_early`:
+//! from which source statements the code at an address was compiled, and the control-flow graphs of these statements
+//! before inlining. gcc-plugin/early.cc and gcc-plugin/early_graph.cc are the writers.
 //!
 //! The section has records. Each begins with its version, a byte, 2; its kind, a byte; and the key of its unit, 8 bytes. Numbers without a
 //! stated size are ULEB128, others are in the file's order of bytes.
@@ -80,7 +80,7 @@ pub struct EarlyCode {
     pub unit: u64,
     /// Number of the function's record in the map.
     pub function: u32,
-    /// The statements that it is of, in the order of their numbers.
+    /// The statements that it was compiled from, in the order of their numbers.
     pub statements: Vec<EarlyStatement>,
 }
 
@@ -107,7 +107,7 @@ pub struct EarlyMap {
 }
 
 impl EarlyMap {
-    /// Reads the map of an ELF file, or of its separate debug file; None where it has none.
+    /// Reads the map of an ELF file, or of its separate debug file; `None` if it has none.
     ///
     /// # Errors
     /// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the record; [`ErrorCode::NewerVersion`] when it is of another
@@ -141,7 +141,7 @@ impl EarlyMap {
         Ok(Some(map))
     }
 
-    /// Reads a record behind its version.
+    /// Reads a record after its version.
     fn add_record(&mut self, numbers: &mut SectionNumbers<'_>) -> Option<()> {
         let kind = numbers.byte()?;
         let key = numbers.number(8)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Source of the code at an address, function by function of what was inlined there, by DWARF.
+//! Reads from DWARF the source lines of an address, for each function inlined there.
 //!
-//! Beside the lines that [`super::source_lines`] gives, compilers need the first line of each function, and the discriminators by which
-//! they part the code of a line.
+//! In addition to the lines of [`super::source_lines`], compilers need the first line of each function, and the
+//! discriminators that divide the code of a line.
 
 use super::Files;
 use super::debug_data::in_file_or_debug_file;
@@ -57,7 +57,7 @@ struct InliningFunction {
     id: usize,
     /// True where an LLVM-based compiler made it, whose discriminators are packed.
     is_of_llvm: bool,
-    /// In the order of their entries: a call behind the one that it is inlined into.
+    /// In the order of their entries: a call comes after the call that it is inlined into.
     inlined: Vec<Inlined>,
 }
 
@@ -72,13 +72,13 @@ struct Subprogram {
 pub struct InlineFrames {
     rows: Vec<LineRow>,
     functions: Vec<InliningFunction>,
-    /// Ranges of the functions, by address: first byte, byte behind the last, function.
+    /// Ranges of the functions, by address: first byte, byte after the last, function.
     ranges: Vec<(u64, u64, usize)>,
     sources: Vec<Subprogram>,
 }
 
 impl InlineFrames {
-    /// The debug information of an ELF file, or of its separate debug file; None where there is none.
+    /// Reads the debug information of an ELF file, or of its separate debug file; `None` if there is none.
     ///
     /// # Errors
     /// When it is there and damaged, or compressed in a way that is not read here.
@@ -123,7 +123,8 @@ impl InlineFrames {
         frames
     }
 
-    /// Copies that a compiler made of the code at an address, by which its executions have to be multiplied: as of a vectorised loop.
+    /// Number of copies that a compiler made of the code at an address, for example of a vectorised loop: its
+    /// executions have to be multiplied by this number.
     #[must_use]
     pub fn copies(&self, address: u64) -> u64 {
         let is_of_llvm = self.function_at(address).is_some_and(|function| function.is_of_llvm);
@@ -182,7 +183,7 @@ fn unpacked(packed: u32) -> u32 {
     if rest & 0x20 == 0 { rest & 0x1f } else { (rest >> 1) & 0xfe0 | rest & 0x1f }
 }
 
-/// The part of a discriminator behind the first number.
+/// Returns the part of a discriminator after the first number.
 fn behind_first(packed: u32) -> u32 {
     match packed {
         one if one & 1 == 1 => one >> 1,
@@ -245,7 +246,7 @@ impl<'a> InlineReader<'a> {
             self.read_rows(index)?;
             self.read_functions(index)?;
         }
-        // Of several rows at an address the last one has its code; an end of a sequence yields to the begin of another.
+        // If an address has several rows, the last one applies; an end of a sequence yields to the begin of another.
         self.read.rows.sort_by_key(|row| (row.address, !row.is_end));
         let mut kept: Vec<LineRow> = Vec::with_capacity(self.read.rows.len());
         for row in self.read.rows {
@@ -300,7 +301,7 @@ impl<'a> InlineReader<'a> {
                 let mut ranges = Vec::new();
                 let mut all = self.dwarf.die_ranges(unit, entry)?;
                 while let Some(range) = all.next()? {
-                    // Code that the linker dropped lies at 0.
+                    // Code that the linker dropped is at 0.
                     if range.begin < range.end && range.begin != 0 {
                         ranges.push((range.begin, range.end));
                     }

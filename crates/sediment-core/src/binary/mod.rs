@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Binary`]: the functions of an ELF file, with sizes and sections, and what identifies the file.
 //!
-//! [`names`] is the only place that knows how symbols and sections are spelled. Inside, `elf` reads one file, `debug_data` finds
-//! the symbols that a stripped file has elsewhere, `unwind` the functions that no symbol names, `plt` reads the stubs of the procedure linkage table, and `address_index` says
-//! what lies at an address.
+//! [`names`] is the only place that knows how symbols and sections are spelled. Inside, `elf` reads one file,
+//! `debug_data` finds the symbols that a stripped file has elsewhere, `unwind` the functions that no symbol names,
+//! `plt` reads the stubs of the procedure linkage table, and `address_index` finds the function at an address.
 
 mod address_index;
 mod archive_walk;
@@ -39,7 +39,8 @@ pub trait Files {
     fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>>;
     /// The debug file that `.gnu_debuglink` names, whose contents must have this CRC-32.
     fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>>;
-    /// As [`Self::debug_file_by_link`], for a file that was recorded under this path: its debug file may lie beside it.
+    /// Works like [`Self::debug_file_by_link`], for a file that was recorded under this path: its debug file may be
+    /// next to it.
     fn debug_file_beside(&self, _path: &str, name: &[u8], crc: u32) -> Option<Vec<u8>> {
         self.debug_file_by_link(name, crc)
     }
@@ -78,13 +79,14 @@ pub struct FileFacts {
     pub inode: (u64, u64),
 }
 
-/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; None where it has none, or is no ELF file.
+/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; `None` if it has none, or is no ELF
+/// file.
 #[must_use]
 pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)
 }
 
-/// True for an ELF file with a symbol table of its own, as an unstripped file and a debug file have.
+/// True for an ELF file with a symbol table of its own, such as an unstripped file or a debug file.
 #[must_use]
 pub fn has_symbols(bytes: &[u8]) -> bool {
     elf::read(bytes).is_ok_and(|image| image.symbols.iter().any(|function| !function.untyped))
@@ -104,7 +106,7 @@ pub fn producers(bytes: &[u8]) -> Vec<String> {
 }
 
 /// The sections of an ELF file that hold code, by name and contents: what packaging leaves as it was linked, whatever it takes out of a
-/// file or adds to it. None where there is no code, or it is no ELF file.
+/// file or adds to it. `None` if there is no code, or it is no ELF file.
 #[must_use]
 pub fn code_sections(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     elf::code(bytes).filter(|sections| sections.iter().any(|(_, code)| !code.is_empty()))
@@ -181,17 +183,17 @@ pub struct BinaryFunction {
     pub address: u64,
     /// Bytes of code; 0 where the symbol does not say.
     pub size: u64,
-    /// Name of the output section it lies in.
+    /// Name of the output section that contains it.
     pub section: String,
-    /// Source file (base name of the STT_FILE symbol before it), for local symbols. None where that is the name of a
+    /// Source file (base name of the STT_FILE symbol before it), for local symbols. `None` if that is the name of a
     /// temporary file or of a partition of link-time optimisation, which says nothing.
     pub file: Option<String>,
     /// Local to its object file.
     pub local: bool,
     /// A resolver for an indirect function (STT_GNU_IFUNC), not the function that will run.
     pub ifunc: bool,
-    /// The symbol does not say that it is a function (STT_NOTYPE), as those of assembler code without `.type`: no breakpoint may
-    /// be set there, as it may be data.
+    /// The symbol is not marked as a function (STT_NOTYPE), such as a symbol of assembler code without `.type`. No
+    /// breakpoint may be set there, because it may be data.
     pub untyped: bool,
 }
 
@@ -222,10 +224,10 @@ pub struct Binary {
     /// Stubs of the procedure linkage table by address: x86-64, i386, AArch64, Arm, RISC-V, z/Architecture and, where the file
     /// is not stripped, 64-bit Power; elsewhere none are known.
     pub plt_stubs: Vec<PltStub>,
-    /// Some functions are addresses, as the file is stripped.
+    /// Some functions are addresses, because the file is stripped.
     pub unresolved: bool,
-    /// Addresses of functions that no linker may move, as code relies on their place: in ranges that two labels mark, or next to a
-    /// function that runs on into the next one. Ascending.
+    /// Addresses of functions that no linker may move, because code relies on their place: in ranges that two labels
+    /// mark, or next to a function that runs on into the next one. Ascending.
     pub fixed: Vec<u64>,
     /// Ranges of code that two labels mark.
     pub label_ranges: Vec<LabelRange>,
@@ -284,9 +286,9 @@ impl Binary {
     ///
     /// Functions are the defined STT_FUNC and STT_GNU_IFUNC symbols of sections with code. They are taken from the
     /// first of these that has any: `.symtab`; the debug file with the same build-id; the debug file that
-    /// `.gnu_debuglink` names, if its CRC-32 is the one given there; `.gnu_debugdata`; `.dynsym`. Symbols whose name
-    /// is not UTF-8 are skipped, as no profile can hold them. A debug file in place of the program is read as well;
-    /// only its segments may be of no use.
+    /// `.gnu_debuglink` names, if its CRC-32 is the one given there; `.gnu_debugdata`; `.dynsym`. Symbols whose name is
+    /// not UTF-8 are skipped, because no profile can contain them. A debug file in place of the program is read as
+    /// well; only its segments may be of no use.
     ///
     /// # Errors
     /// When this is no linked ELF file, or one that is damaged. A stripped file is no error: it has few or no functions.
@@ -349,7 +351,7 @@ impl Binary {
         self.plt_stub_at(address).map(|stub| stub.target.as_str())
     }
 
-    /// The stub that this address lies in.
+    /// Finds the stub that contains this address.
     pub fn plt_stub_at(&self, address: u64) -> Option<&PltStub> {
         let after = self.plt_stubs.partition_point(|stub| stub.address <= address);
         self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
@@ -367,7 +369,7 @@ impl Binary {
         self.fixed.binary_search(&address).is_ok()
     }
 
-    /// True if this address lies in a section of stubs.
+    /// True if this address is in a section of stubs.
     pub fn in_plt(&self, address: u64) -> bool {
         self.code_sections.iter().any(|section| {
             plt::is_stub_section(section.name.as_bytes())

@@ -2,15 +2,16 @@
 //! The only spelling of symbols and sections: what profilers append to a symbol, and in which input section a compiler puts a
 //! function under `-ffunction-sections`.
 //!
-//! GCC names the section of a function `f` after how it runs: `.text.f`, `.text.hot.f`, `.text.startup.f` (constructors and
-//! `main`), `.text.exit.f` (destructors), `.text.unlikely.f` (cold functions). A function of which a cold part is split off has
-//! that part as symbol `f.cold` in `.text.unlikely.f`. Clang does the same, but puts `main` and constructors into `.text.f`,
-//! and split parts into `.text.split.f`. Linker scripts refer to the groups by these prefixes.
+//! GCC names the section of a function `f` after how it runs: `.text.f`, `.text.hot.f`, `.text.startup.f` (constructors
+//! and `main`), `.text.exit.f` (destructors), `.text.unlikely.f` (cold functions). If a cold part of a function is
+//! split off, this part is the symbol `f.cold` in `.text.unlikely.f`. Clang does the same, but puts `main` and
+//! constructors into `.text.f`, and split parts into `.text.split.f`. Linker scripts refer to the groups by these
+//! prefixes.
 
 /// A symbol as a profiler prints it, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintedSymbol<'a> {
-    /// The linkage name, without `@VERSION`, `@plt` and `.localalias`; an address behind the `@` is part of the name.
+    /// The linkage name, without `@VERSION`, `@plt` and `.localalias`; an address after the `@` is part of the name.
     pub name: &'a [u8],
     /// A stub of the procedure linkage table, not the function itself.
     pub plt: bool,
@@ -21,7 +22,7 @@ pub struct PrintedSymbol<'a> {
 /// Takes a printed symbol apart.
 #[must_use]
 pub fn symbol(printed: &[u8]) -> PrintedSymbol<'_> {
-    // Offsets stand behind the suffix: `puts@plt+0x6`.
+    // Offsets come after the suffix: `puts@plt+0x6`.
     let plt = printed.ends_with(b"@plt") || memchr::memmem::find(printed, b"@plt+0x").is_some();
     // An `@` in front is no separator: there would be no name left.
     // Some profilers name what has no symbol by its address: `func@0x401000`.
@@ -146,8 +147,8 @@ fn without_rust_hash(name: &str) -> &str {
     }
 }
 
-/// The other name of a constructor or destructor of C++, complete or base (Itanium C++ ABI, 5.1.4.3): compilers make both one function
-/// where no base is virtual, and call its section after either. None for other names.
+/// The other name of a constructor or destructor of C++, complete or base (Itanium C++ ABI, 5.1.4.3): if there is no
+/// virtual base, compilers emit one function for both, and may name its section after either. `None` for other names.
 #[must_use]
 pub fn other_structor(name: &str) -> Option<String> {
     let bytes = name.as_bytes();
@@ -257,15 +258,17 @@ impl SectionGroup {
 pub struct PossibleSections {
     /// Sections of the function itself, in placing order.
     pub own: Vec<String>,
-    /// Those that hold its split cold part, or the function itself if it is a cold one: to be placed behind all functions.
+    /// Sections that contain its split cold part, or the function itself if it is cold: to be placed after all
+    /// functions.
     pub cold: Vec<String>,
 }
 
-/// The input sections in which the function of this linkage name can lie. `split`: whether it has a split cold part, where
-/// a binary is at hand to tell.
+/// Lists the input sections that may contain the function of this linkage name. `split`: whether it has a split cold
+/// part, if a binary is available to find out.
 ///
-/// `.text.unlikely.f` is the function itself where it is known not to be split; where it is known to be split it is left to the
-/// linker; where nothing is known, it goes behind all functions. A name `f.cold` in a profile says that the cold part did run.
+/// `.text.unlikely.f` is the function itself where it is known not to be split; where it is known to be split it is
+/// left to the linker; if nothing is known, it goes after all functions. A name `f.cold` in a profile means that the
+/// cold part ran.
 ///
 /// A function named like a group with a shared section (`exit`, `hot`) has no `.text.NAME` here: that section holds the group's functions of every
 /// object that was compiled without `-ffunction-sections`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`InputObjects`]: the functions of the files that a linker is given, with the input sections in which they really lie.
+//! [`InputObjects`]: the functions of the files that a linker is given, with the input sections that really contain
+//! them.
 //!
 //! Read are relocatable ELF objects and archives of them. Objects that link-time optimisation compiles again (LLVM's bitcode, GCC's
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
@@ -37,19 +38,19 @@ pub struct ObjectFunction {
     pub place: (usize, u64),
 }
 
-/// An object, as a linker knows it.
+/// An object, identified in the way of linkers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectPath {
     /// By the path that the linker is given.
     File(String),
-    /// A member of an archive, by the base name of that.
+    /// A member of an archive, identified by the archive's base name.
     Member {
         /// Base name of the archive.
         archive: String,
         /// Name of the member.
         member: String,
     },
-    /// By its source file, where it is not at hand: it is called after it, wherever it lies.
+    /// An object that is not available, identified by the source file that it is named after, in any folder.
     CompiledFrom(String),
 }
 
@@ -64,8 +65,8 @@ impl ObjectPath {
 /// The functions of a link's inputs.
 #[derive(Debug, Clone, Default)]
 pub struct InputObjects {
-    /// The objects, in the order of the inputs. Of an archive, the members that are linked come first, in the order in which GNU ld takes
-    /// them, then the others.
+    /// The objects, in the order of the inputs. The linked members of an archive come first, in the order in which GNU
+    /// ld takes them, then the others.
     pub paths: Vec<ObjectPath>,
     /// In the order of the objects.
     pub functions: Vec<ObjectFunction>,
@@ -76,7 +77,8 @@ pub struct InputObjects {
     pub references: Vec<(u32, u32)>,
     /// Names that code refers to, each once.
     pub mentioned: Vec<String>,
-    /// Functions that no linker may move, as code relies on their place, by path and place: see [`Binary::fixed`](super::Binary::fixed).
+    /// Functions that no linker may move, because code relies on their place, by path and place: see
+    /// [`Binary::fixed`](super::Binary::fixed).
     pub fixed: HashSet<(usize, (usize, u64))>,
     /// Ranges of code that two labels mark.
     pub label_ranges: Vec<ObjectRange>,
@@ -89,9 +91,9 @@ pub struct InputObjects {
 /// How the members of an archive become inputs of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveUse {
-    /// Those that define needed symbols.
+    /// Members that define needed symbols.
     Needed,
-    /// All, as between `--whole-archive` and `--no-whole-archive`.
+    /// All members: between `--whole-archive` and `--no-whole-archive`.
     Whole,
 }
 
@@ -107,8 +109,9 @@ pub struct ObjectRange {
 }
 
 impl ObjectFunction {
-    /// Sort key in the order of addresses of a link without an order: sections of code that seldom runs, of the exit and the
-    /// start-up, and hot ones come before the others, as in GNU ld's own script; then the order of the inputs.
+    /// Sort key in the order of addresses of a link without an order: sections of code that seldom runs, of the exit
+    /// and the start-up, and hot ones come before the others, just as in GNU ld's own script; then the order of the
+    /// inputs.
     #[must_use]
     pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
         const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];
@@ -120,7 +123,7 @@ impl ObjectFunction {
     }
 }
 
-/// What tells the members of an archive apart: the path of a thin archive's, the bytes of another's.
+/// Returns the identity of an archive's member: the path in a thin archive, the byte range in another.
 fn identity<'a>(member: &ArchiveMember<'a>) -> (&'a [u8], (u64, u64)) {
     (member.name(), member.file_range())
 }
@@ -146,8 +149,8 @@ impl InputObjects {
         self.add_with_members(path, bytes, lto, ArchiveUse::Needed, &|_| None);
     }
 
-    /// As [`Self::add`]; `member` reads a member of a thin archive, by its path from the archive's folder. Without it, the functions of
-    /// such an archive are unknown.
+    /// Adds an input like [`Self::add`]; `member` reads a member of a thin archive, by its path from the archive's
+    /// folder. Without it, the functions of such an archive are unknown.
     pub fn add_with_members(
         &mut self,
         path: &str,
@@ -197,7 +200,8 @@ impl InputObjects {
         }
     }
 
-    /// Adds the functions of an object, as of the path added last, and the global symbols of one that is linked.
+    /// Adds the functions of an object under the path that was added last, and the global symbols of one that is
+    /// linked.
     fn add_object(&mut self, bytes: &[u8], lto: bool, is_linked: bool) {
         const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
         if BITCODE.iter().any(|magic| bytes.starts_with(magic)) {
@@ -205,7 +209,7 @@ impl InputObjects {
             return;
         }
         let Ok(file) = object::File::parse(bytes) else {
-            // A linker script, or text: linkers read these too, and no function lies in them.
+            // A linker script, or text: linkers read these too, and they contain no function.
             self.unknown += usize::from(bytes.starts_with(&object::elf::ELFMAG));
             return;
         };
@@ -411,7 +415,7 @@ pub struct Finder<'a, F> {
     by_name: HashMap<&'a str, Vec<usize>>,
     /// Functions that the compiler made out of another, by that one's name.
     by_stem: HashMap<&'a str, Vec<usize>>,
-    /// Names of the profile: what has its own name there is nobody's clone.
+    /// Names of the profile: a symbol with its own name there does not count as a clone.
     wanted: HashSet<&'a str>,
 }
 
@@ -432,8 +436,8 @@ impl<'a, F: NamedFunction> Finder<'a, F> {
         Self { functions, by_name, by_stem, wanted: wanted.collect() }
     }
 
-    /// Where a function lies: under its own name, where local ones of this source file come first; else the function that it is a
-    /// clone of, else other clones of that one, unless the profile knows these by their own names.
+    /// Finds a function: under its own name, where local ones of this source file come first; else the function that it
+    /// is a clone of, else other clones of that one, unless the profile knows these by their own names.
     #[must_use]
     pub fn find(&self, name: &str, file: Option<&str>) -> Vec<&'a F> {
         if let Some(exact) = self.by_name.get(name) {

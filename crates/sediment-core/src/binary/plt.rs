@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stubs of the procedure linkage table, and the functions they lead to.
 //!
-//! A stub either jumps through a slot of the global offset table, which a relocation fills with the address of a symbol, or
-//! (on x86, the lazy half of a table split for indirect branch tracking) pushes the number of its relocation and goes on to the
-//! dynamic loader. On 64-bit Power the stubs lie among the functions and say their target in their names, which GNU ld and lld give
-//! them.
+//! A stub either jumps through a slot of the global offset table, which a relocation fills with the address of a
+//! symbol, or (on x86, the lazy half of a table split for indirect branch tracking) pushes the number of its relocation
+//! and goes on to the dynamic loader. On 64-bit Power the stubs are among the functions, and GNU ld and lld put the
+//! target into their names.
 
 use super::{BinaryFunction, PltStub, names};
 use crate::isa::{self, Isa, StubTarget};
 use object::elf;
 use std::collections::BTreeMap;
 
-/// Where a stub leads, as the relocations say.
+/// Target of a stub in the relocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RelocationTarget {
     /// To the symbol of this name.
@@ -37,7 +37,7 @@ pub(super) struct Relocations {
     kinds: (&'static [elf::RelocationType], elf::RelocationType),
     /// By the address of the slot that is filled.
     by_slot: BTreeMap<u64, RelocationTarget>,
-    /// Those of `.rela.plt` or `.rel.plt`, in its order.
+    /// Targets of `.rela.plt` or `.rel.plt`, in its order.
     lazy: Vec<Option<RelocationTarget>>,
 }
 
@@ -179,7 +179,7 @@ mod tests {
         pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
     }
 
-    /// Instruction words, as a disassembler prints those of little-endian machines.
+    /// Instruction words, in the form that disassemblers print for little-endian machines.
     fn code(words: &str) -> Vec<u8> {
         let words = words.split_whitespace().map(|word| u32::from_str_radix(word, 16).unwrap());
         words.flat_map(u32::to_le_bytes).collect()

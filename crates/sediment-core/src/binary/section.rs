@@ -6,7 +6,8 @@ use crate::unpack::UnpackBudget;
 use object::{CompressionFormat, Object as _, ObjectSection as _};
 use std::rc::Rc;
 
-/// Content of a section, unpacked; None where the file has no such section. Older tools name a section that they compressed .zdebug_NAME.
+/// Content of a section, unpacked; `None` if the file has no such section. Older tools name a section that they
+/// compressed .zdebug_NAME.
 ///
 /// # Errors
 /// When it is damaged, or compressed in a way that is not read here.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which line of which source file an address comes from, by DWARF, through the crate addr2line.
+//! Finds the source file and line of an address in DWARF, through the crate addr2line.
 
 use super::Files;
 use super::debug_data::in_file_or_debug_file;
@@ -30,7 +30,7 @@ impl std::fmt::Display for SourceLine {
 /// Debug information of one compilation unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilationUnit {
-    /// Its source file, as the compiler was told it.
+    /// Its source file, from the compiler's command line.
     pub name: String,
     /// True if it was compiled for link-time optimisation, where the compiler recorded its options.
     pub link_time_optimised: bool,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for SourceLines {
 }
 
 impl SourceLines {
-    /// The debug information of an ELF file, or of its separate debug file; None where there is none.
+    /// Reads the debug information of an ELF file, or of its separate debug file; `None` if there is none.
     ///
     /// # Errors
     /// When it is there and damaged, or compressed in a way that is not read here.
@@ -87,7 +87,7 @@ impl SourceLines {
     }
 }
 
-/// The debug information of an ELF file; None where there is none.
+/// Reads the debug information of an ELF file; `None` if there is none.
 ///
 /// # Errors
 /// When it is there and damaged, or compressed in a way that is not read here.

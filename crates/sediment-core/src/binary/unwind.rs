@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions by the unwind tables (`.eh_frame`): a file keeps them when it is stripped, as exceptions and backtraces need them.
+//! Functions from the unwind tables (`.eh_frame`): a stripped file keeps these tables, because exceptions and
+//! backtraces need them.
 //!
 //! Each entry (an FDE) is one contiguous piece of code that a compiler emitted as one: a function, or the cold part of one. Entries of
 //! signal frames are no functions: they begin a byte before the code that they describe. Where only the index of the tables is left
@@ -78,7 +79,7 @@ fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<EhFrameSection<'
 pub struct UnwindRow {
     /// Register from which the canonical frame address is counted (DWARF number), and the distance in bytes.
     frame: (u16, i64),
-    /// Bit for each saved register, if the stack pointer does not show how much lies on the stack.
+    /// Bit for each saved register, if the stack pointer does not show how much is on the stack.
     saved: u32,
 }
 
@@ -91,7 +92,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Those of a file; None without tables that can be read.
+    /// Reads the rows of a file; `None` without tables that can be read.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let file = object::File::parse(bytes).ok()?;
         let tables = tables(&file)?.ok()?;
@@ -108,7 +109,7 @@ impl<'a> Rows<'a> {
         Some(Self { tables, entries: found, context: UnwindContext::new() })
     }
 
-    /// The row of the instruction at this address; None where none says all that it should.
+    /// Finds the row of the instruction at this address; `None` if no row is complete.
     pub fn at(&mut self, address: u64) -> Option<UnwindRow> {
         let behind = self.entries.partition_point(|(start, ..)| *start <= address);
         let (_, _, place) = self.entries.get(behind.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
@@ -163,9 +164,9 @@ fn of_index(file: &object::File<'_>) -> Result<Vec<Unwound>> {
 }
 
 impl Binary {
-    /// Adds the functions of a stripped file that have no symbol, each under its address as linked: `0x4a10`. Their starts come from the
-    /// unwind tables; what lies in a named function, or in the procedure linkage table, is none. Nothing is added without a build-id,
-    /// as addresses mean something in one build alone, or from damaged tables.
+    /// Adds the functions of a stripped file that have no symbol, each under its address as linked: `0x4a10`. Their
+    /// starts come from the unwind tables; code in a named function or in the procedure linkage table is left out.
+    /// Nothing is added without a build-id, because addresses mean something only in one build, or from damaged tables.
     #[must_use]
     pub fn with_nameless(mut self, bytes: &[u8]) -> Self {
         if self.symbols_from != SymbolSource::DynamicSymbols || self.build_id.is_none() {

@@ -169,7 +169,7 @@ impl PerfTextRow {
     }
 }
 
-/// Reads one row; None where it is none.
+/// Reads one row; `None` if the text is not a row.
 pub(super) fn row_of(text: &str) -> Option<PerfTextRow> {
     let error_percent = text.rsplit_once("+-").and_then(|(_, rest)| {
         // `0.05507 +- 0.00291 seconds time elapsed ( +- 5.29% )`: the last is the one in per cent.

@@ -2,9 +2,10 @@
 //! A percentile bootstrap over links and blocks (B. Efron, 1979; levels as T. Kalibera and R. Jones, "Rigorous benchmarking
 //! in reasonable time", ISMM 2013, draw them: first the builds, then the runs).
 //!
-//! Each turn draws links of either build with replacement, and blocks with replacement; a block is drawn for all links at
-//! once, as its runs stood side by side and share what the machine did. With the three or four links that an experiment has, the
-//! interval is too short (there is little to draw from): it is shown with the t interval and never decides.
+//! Each turn draws links of either build with replacement, and blocks with replacement; a block is drawn for all links
+//! at once, because its runs were side by side and share the machine's disturbances. With the three or four links that
+//! an experiment has, the interval is too short (there is little to draw from): it is shown with the t interval and
+//! never decides.
 
 use super::Interval;
 use sediment_core::random::Generator;
@@ -13,7 +14,7 @@ use sediment_core::random::Generator;
 pub(crate) const RESAMPLES: usize = 2000;
 
 /// The difference of the means of `first` and `second`, each by link and block (all links over the same blocks, in the same
-/// order); None where one is empty or lengths differ.
+/// order); `None` if one is empty or lengths differ.
 #[must_use]
 pub fn hierarchical(first: &[Vec<f64>], second: &[Vec<f64>], confidence: f64, seed: u64) -> Option<Interval> {
     let blocks = first.first()?.len();

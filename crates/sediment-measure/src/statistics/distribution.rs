@@ -83,7 +83,7 @@ pub fn fisher_upper(f: f64, numerator: f64, denominator: f64) -> f64 {
     incomplete_beta(denominator / 2.0, numerator / 2.0, denominator / whole, numerator * f / whole)
 }
 
-/// The F above which a value lies with chance `upper`.
+/// Returns the F above which a value is with chance `upper`.
 pub(super) fn fisher_quantile(upper: f64, numerator: f64, denominator: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while fisher_upper(high, numerator, denominator) > upper && high < 1e150 {
@@ -104,7 +104,7 @@ pub fn normal_upper(z: f64) -> f64 {
     if z >= 0.0 { half } else { 1.0 - half }
 }
 
-/// The z above which a standard normal value lies with chance `upper`, which is at most one half.
+/// Returns the z above which a standard normal value is with chance `upper`, which is at most one half.
 #[must_use]
 pub fn normal_quantile(upper: f64) -> f64 {
     let (mut low, mut high) = (0.0, 40.0);

@@ -4,8 +4,8 @@
 
 use super::{Effect, distribution};
 
-/// The larger p-value of the two tests: that the effect lies at or below −margin, and that it lies at or above +margin.
-/// Below 1 − confidence, the builds count as equivalent.
+/// Returns the larger p-value of the two tests: that the effect is at or below −margin, and that it is at or above
+/// +margin. Below 1 − confidence, the builds count as equivalent.
 #[must_use]
 pub fn equivalence_p(effect: &Effect, margin: f64) -> f64 {
     let estimate = effect.interval.estimate;

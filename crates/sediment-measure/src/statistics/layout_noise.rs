@@ -7,8 +7,9 @@
 //! interval  of σ² = (MS layouts − MS runs) / blocks, after Tukey and Williams
 //! ```
 //!
-//! The difference of two layouts has the variance 2σ², so 95 % of all differences lie within z √2 σ on both sides: the reproducibility
-//! limit of ISO 5725-6, with a layout in the place of a laboratory. Runs are not part of it, as more runs make their share small.
+//! The difference of two layouts has the variance 2σ², so 95 % of all differences are within z √2 σ on both sides: the
+//! reproducibility limit of ISO 5725-6, with a layout in the place of a laboratory. Runs are not part of it, because
+//! more runs make their share small.
 //!
 //! The interval is that of J. Tukey ("Components in regression", Biometrics, 1951) and J. Williams ("A confidence interval for variance
 //! components", Biometrika, 1962). It holds the truth at least about as often as it says (T. Boardman, "Confidence intervals for variance
@@ -21,7 +22,7 @@ use super::distribution::{fisher_quantile, normal_quantile};
 /// Degrees of freedom at which F is chi-square over its own.
 const MANY: f64 = 1e9;
 
-/// The floor below which a difference of two links shows nothing, as a share: 0.02 is 2 %.
+/// The floor below which a difference of two links is no evidence, as a share: 0.02 is 2 %.
 ///
 /// `confidence` is both the share of differences within the floor, and the confidence of its interval.
 #[must_use]

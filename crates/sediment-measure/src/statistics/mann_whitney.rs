@@ -22,7 +22,7 @@ pub struct MannWhitney {
     pub exact: bool,
 }
 
-/// Tests two groups; None where one is empty.
+/// Tests two groups; `None` if one is empty.
 #[must_use]
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
     let (m, n) = (first.len(), second.len());

@@ -13,7 +13,8 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of values; None of none. The mean is taken first and the squares about it, which cancels nothing.
+    /// Computes the moments of values; `None` for an empty slice. Computes the mean first and then the squares about
+    /// it, so that nothing cancels.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {
@@ -27,8 +28,8 @@ impl Moments {
         Some(Self { count, mean, variance })
     }
 
-    /// Of the logarithms of values with these moments, to first order: mean ln m, variance the squared coefficient of
-    /// variation (the delta method). None where the mean is not positive.
+    /// Computes the moments of the logarithms of values with these moments, to first order: mean ln m, variance the
+    /// squared coefficient of variation (the delta method). `None` if the mean is not positive.
     #[must_use]
     pub fn of_logarithms(&self) -> Option<Self> {
         let relative = self.variance.map(|variance| variance / (self.mean * self.mean));
@@ -41,7 +42,7 @@ impl Moments {
         self.variance.map(f64::sqrt)
     }
 
-    /// Coefficient of variation: standard deviation over mean; None where the mean is not positive.
+    /// Coefficient of variation: standard deviation over mean; `None` if the mean is not positive.
     #[must_use]
     pub fn coefficient_of_variation(&self) -> Option<f64> {
         self.deviation().filter(|_| self.mean > 0.0).map(|deviation| deviation / self.mean)
@@ -68,11 +69,11 @@ pub struct Description {
 pub struct OrderStatistics {
     /// The least.
     pub minimum: f64,
-    /// A quarter lies below (Hyndman and Fan, 1996, definition 7).
+    /// A quarter of the values is below (Hyndman and Fan, 1996, definition 7).
     pub lower_quartile: f64,
-    /// Half lies below.
+    /// Half of the values is below.
     pub median: f64,
-    /// A quarter lies above.
+    /// A quarter of the values is above.
     pub upper_quartile: f64,
     /// The greatest.
     pub maximum: f64,
@@ -81,7 +82,7 @@ pub struct OrderStatistics {
 }
 
 impl Description {
-    /// Of values; None of none.
+    /// Computes the description of values; `None` for an empty slice.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let moments = Moments::of(values)?;

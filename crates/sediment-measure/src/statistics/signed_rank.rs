@@ -124,8 +124,8 @@ fn critical_sum(count: usize, tail: f64) -> usize {
     sum.max(0.0) as usize
 }
 
-/// The mean of place `place`, from 0, in the ascending order of all pairwise means; found by bisection over the floating
-/// point numbers, counting how many means lie at or below each, so that no list of them is ever made.
+/// The mean of place `place`, from 0, in the ascending order of all pairwise means; found by bisection over the
+/// floating point numbers, counting how many means are at or below each, so that no list of them is ever made.
 fn walsh(sorted: &[f64], place: usize) -> f64 {
     let at_or_below = |bound: f64| {
         let (mut count, mut end) = (0, sorted.len());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests for equal coefficients of variation of two groups.
 //!
-//! Of samples: the test of M. Brown and A. Forsythe ("Robust tests for the equality of variances", 1974: distances from the
-//! median, compared as means are) on the logarithms of the values, whose deviation is the coefficient of variation to first
-//! order. It needs no normal distribution, which an F test of variances does.
+//! For samples: the test of M. Brown and A. Forsythe ("Robust tests for the equality of variances", 1974: distances
+//! from the median, compared as means are) on the logarithms of the values, whose deviation is the coefficient of
+//! variation to first order. It needs no normal distribution, which an F test of variances does.
 //!
-//! Of printed summaries: the approximate F test of J. Forkman ("Estimator and tests for common coefficients of variation in
-//! normal distributions", Communications in Statistics, 2009), which does assume normal values.
+//! For printed summaries: the approximate F test of J. Forkman ("Estimator and tests for common coefficients of
+//! variation in normal distributions", Communications in Statistics, 2009), which does assume normal values.
 
 use super::moments::{Moments, median};
 use super::{distribution, student};
@@ -24,8 +24,8 @@ pub struct SpreadTest {
     pub p: f64,
 }
 
-/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); None where a group
-/// has fewer than two values, or neither varies.
+/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); `None` if a
+/// group has fewer than two values, or neither varies.
 #[must_use]
 pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
     let distances = |values: &[f64]| {
@@ -34,7 +34,7 @@ pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
             .filter(|moments| moments.variance.is_some())
     };
     let effect = student::two_groups(&distances(first)?, &distances(second)?, 0.5)?;
-    // Of two groups, F is the square of t.
+    // For two groups, F is the square of t.
     (effect.standard_error > 0.0).then_some(SpreadTest {
         f: effect.t * effect.t,
         freedom: (1.0, effect.freedom),
@@ -42,7 +42,7 @@ pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
     })
 }
 
-/// Forkman's test of two coefficients of variation; None where one is unknown or zero.
+/// Forkman's test of two coefficients of variation; `None` if one is unknown or zero.
 #[must_use]
 pub fn forkman(first: &Moments, second: &Moments) -> Option<SpreadTest> {
     let term = |group: &Moments| {

@@ -18,7 +18,7 @@ pub fn two_groups(first: &Moments, second: &Moments, confidence: f64) -> Option<
 }
 
 /// A weighted sum of means of independent groups under one common variance. A group of one value adds to neither variance nor
-/// degrees of freedom; None where no group has two, or a larger one has no variance.
+/// degrees of freedom; `None` if no group has two, or a larger one has no variance.
 #[must_use]
 pub fn contrast(groups: &[(f64, Moments)], confidence: f64) -> Option<Effect> {
     let (mut estimate, mut share, mut squares, mut freedom) = (0.0, 0.0, 0.0, 0.0);

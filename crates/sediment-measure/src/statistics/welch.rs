@@ -4,14 +4,14 @@
 
 use super::{Effect, Moments};
 
-/// The difference `first` − `second` of two means; None where a group has no variance.
+/// The difference `first` − `second` of two means; `None` if a group has no variance.
 #[must_use]
 pub fn two_groups(first: &Moments, second: &Moments, confidence: f64) -> Option<Effect> {
     contrast(&[(1.0, *first), (-1.0, *second)], confidence)
 }
 
-/// A weighted sum of means of independent groups, with Satterthwaite's degrees of freedom; None where a group that counts
-/// has no variance.
+/// A weighted sum of means of independent groups, with Satterthwaite's degrees of freedom; `None` if a group that
+/// counts has no variance.
 #[must_use]
 pub fn contrast(groups: &[(f64, Moments)], confidence: f64) -> Option<Effect> {
     let (mut estimate, mut square, mut quartic) = (0.0, 0.0, 0.0);

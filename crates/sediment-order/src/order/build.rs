@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
+//! Builds a [`CallGraph`] from a [`Profile`], and the [`FunctionTable`] with the meaning of its ids.
 
 use sediment_core::binary::objects::{Finder, InputObjects, ObjectFunction};
 use sediment_core::binary::{Binary, BinaryFunction, SymbolSource, names};
@@ -17,18 +17,19 @@ pub(crate) const UNKNOWN_SIZE: u64 = 128;
 /// Which functions of a profile a graph is built of.
 #[derive(Debug, Clone, Copy)]
 pub enum Selection<'a> {
-    /// Those of every DSO.
+    /// Functions of every DSO.
     Everything,
-    /// Those of the DSO with this label.
+    /// Functions of the DSO with this label.
     Dso(&'a str),
-    /// Those that this binary has, of the cluster that belongs to it.
+    /// Functions of this binary's cluster that the binary has.
     Binary {
         /// The binary.
         binary: &'a Binary,
         /// Base name of its file, for when it has no soname.
         file_name: &'a str,
     },
-    /// Those of a cluster, or without one, that the inputs of a link define, as far as these tell.
+    /// Functions of one cluster (or of none) that the inputs of a link define. If some inputs cannot be read, also the
+    /// functions of the cluster that are not found in the others.
     Objects {
         /// The inputs.
         objects: &'a InputObjects,
@@ -53,16 +54,15 @@ pub struct BuiltGraph {
 
 /// Builds the graph of the selected functions.
 ///
-/// Call edges weigh calls (`count`); affinity edges stand beside them. A profile without calls gives `affinity`, else
-/// the logarithms of the compiler's estimates (executions of the caller for one start of the program, 1 where
-/// unknown, times the calls that it makes; nothing of error paths), else 1 for each edge. Names at one address of the
-/// binary are one function. A function weighs the calls into it, from functions outside the selection too; by
-/// estimates at least its expected executions. Sizes come from the binary, else from the profile, else they are
-/// `UNKNOWN_SIZE`. Where the weights of a profile add up to more than a graph may have, all are divided by the same
-/// power of two, rounded up.
+/// Call edges weigh calls (`count`); affinity edges are separate. A profile without calls gives `affinity`, else the
+/// logarithms of the compiler's estimates (executions of the caller for one start of the program, 1 where unknown,
+/// times the calls that it makes; nothing of error paths), else 1 for each edge. Names at one address of the binary are
+/// one function. A function weighs the calls into it, from functions outside the selection too; by estimates at least
+/// its expected executions. Sizes come from the binary, else from the profile, else they are `UNKNOWN_SIZE`. Where the
+/// weights of a profile add up to more than a graph may have, all are divided by the same power of two, rounded up.
 ///
 /// # Errors
-/// When the selection holds no function: the programs that the profile does hold are named. When none of them has a name.
+/// If the selection has no function; the error names the programs in the profile. If no function has a name.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
     let mut skipped = Skipped::default();
     let mut nodes = select(profile, selection, &mut skipped)?;
@@ -200,12 +200,12 @@ pub fn placed_share(profile: &Profile, selection: &Selection<'_>, built: &BuiltG
     };
     let is_ours = |function: &FunctionIndex| {
         let FunctionKey { dso, name, .. } = profile.key(*function);
-        // What stays in place is not left out.
+        // Functions that stay in place do not count as left out.
         if names::is_of_ocaml(name) {
             return false;
         }
         let dso = dso.as_deref();
-        // Where no function has a DSO, all but those that it calls in libraries may be the program's.
+        // If no function has a DSO, every function that the program does not import may be its own.
         let may_be_ours = || dso.is_none() && label.is_none() && !imports.contains(name.as_str());
         matches!(selection, Selection::Everything)
             || dso.is_some() && dso == label.as_deref()
@@ -256,7 +256,7 @@ fn affinity_edges(
     pairs.into_iter().filter_map(pair).collect()
 }
 
-/// The rank of first use of each function of a table, by id; None where the profile does not tell.
+/// Computes the rank of first use of each function of a table, by id; `None` if the profile does not contain it.
 #[must_use]
 pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
     let mut ranks: Vec<Option<u64>> = vec![None; table.keys.len()];
@@ -286,7 +286,8 @@ pub fn is_estimated(profile: &Profile) -> bool {
     WeightSource::of(profile) == WeightSource::Estimates
 }
 
-/// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
+/// One thousandth of a call per program start, in units of 10^-12: the unit by which estimates are divided before the
+/// logarithm.
 const THOUSANDTH: u128 = 1_000_000_000;
 
 /// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
@@ -336,7 +337,7 @@ impl WeightSource {
         match self {
             Self::Counts => facts.count.unwrap_or(0),
             Self::Affinity => facts.affinity.unwrap_or(0),
-            // Of error paths nothing is expected.
+            // Error paths get no expected calls.
             Self::Estimates if [caller, callee].iter().any(|end| end.heat == Some(Heat::Cold)) => 0,
             Self::Estimates => {
                 let runs = caller.static_calls.map_or(1_000_000, |runs| runs.0);
@@ -394,7 +395,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
     }
 }
 
-/// The error for a profile of which no function can be ordered: all are addresses in stripped files.
+/// Error for a profile without a function that can be ordered: all are addresses in stripped files.
 fn without_names() -> Error {
     Error::new(
         ErrorCode::Stripped,
@@ -423,7 +424,7 @@ fn select_of_objects(
             continue;
         }
         let there = finder.find(&key.name, key.file.as_deref()).first().copied();
-        // Of another program's functions only those of just this name can be meant.
+        // A function of another program matches only by its exact name.
         let there = there.filter(|there| in_cluster || there.name == key.name);
         if there.is_none() && (objects.complete() || !in_cluster) {
             if in_cluster {
@@ -544,7 +545,7 @@ fn by_name(binary: &Binary) -> HashMap<&str, Vec<&BinaryFunction>> {
     by_name
 }
 
-/// Of a binary's functions of one name, the one that is meant.
+/// Chooses, from a binary's functions of one name, the one that the key refers to.
 fn same_function<'a>(key: &FunctionKey, candidates: &[&'a BinaryFunction]) -> Option<&'a BinaryFunction> {
     let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
     // Another file's local function of the same name is another function.
@@ -554,8 +555,8 @@ fn same_function<'a>(key: &FunctionKey, candidates: &[&'a BinaryFunction]) -> Op
     exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
 }
 
-/// By function of a table: the four bytes that begin at each of its bytes, as numbers, ascending and each once. A function that is
-/// not among the bytes of this binary's file has none; of one that is larger than 64 KiB the first 64 KiB count.
+/// Collects for each function of a table its distinct 4-byte windows (shingles) as integers, in ascending order. A
+/// function that is not among the bytes of this binary's file has none; only the first 64 KiB of a function count.
 #[must_use]
 pub fn code_shingles(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<u64>> {
     const MOST: u64 = 1 << 16;

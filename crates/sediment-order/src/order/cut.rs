@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`cut`]: a profile without the edges that its orders do not need, as a package ships it.
+//! [`cut`]: a profile without the edges that its orders do not need, for packages.
 //!
-//! **Problem.** Most lines of a profile are affinity edges and calls that were hardly ever made. Most of them change nothing in the order.
-//! Which ones do, no weight alone tells: functions are joined by close decisions.
+//! **Problem.** Most lines of a profile are affinity edges and calls that were hardly ever made. Most of them change
+//! nothing in the order. An edge's weight alone does not show whether it matters, because many merge decisions are
+//! close.
 //!
-//! **Steps.** For each program and library, its order is computed without some edges: affinity edges first, then calls of less than
-//! [`LIGHT`] of all, the lightest first. All of them are tried, and where the order changes, each half, until one edge is left, which
-//! stays. Affinity edges between two files go: files are linked alone.
+//! **Steps.** For each program and library, its order is computed without some edges: affinity edges first, then calls
+//! of less than [`LIGHT`] of all, the lightest first. First all of them are left out. If the order changes, each half
+//! is tried (bisection); a single edge that changes the order stays. Affinity edges between two files are removed,
+//! because files are linked alone.
 //!
 //! **Bounds.** The number of orders is limited by the size of the graph ([`MOST_WORK`]), not by time: the same profile gives the same file.
 //! All functions stay, and all but a small part of the calls, so that coverage and reports are those of the whole profile.
@@ -39,7 +41,7 @@ pub struct CutProfile {
 /// Ends of edges, as ids of a graph.
 type EdgeEnds = HashSet<(FunctionId, FunctionId)>;
 
-/// Takes out the edges that no order of a program or library of the profile needs; None where all are needed.
+/// Takes out the edges that no order of a program or library of the profile needs; `None` if all are needed.
 ///
 /// # Errors
 /// When a sum of weights passes what a graph may have.
@@ -52,7 +54,7 @@ pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
     let mut affine: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
     let mut uncalled: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
     for selection in selections {
-        // A file of which the profile has no function has no order.
+        // A file without a function in the profile has no order.
         let Ok(built) = build(profile, &selection) else { continue };
         let ids: HashMap<FunctionIndex, FunctionId> = built
             .table

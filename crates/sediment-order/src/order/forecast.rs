@@ -19,11 +19,11 @@ const HOT: usize = 2;
 const LEAST_GAIN: f64 = 0.05;
 /// Fewest pages that an order must save in a program with few misses: a tenth of the pages of a small program with its libraries.
 const LEAST_PAGES: u64 = 16;
-/// A program with fewer misses per touched page than this misses little but first touches.
+/// Below this number of misses per touched page, nearly all misses of a program are first touches.
 const FEW_MISSES: f64 = 4.0;
 
-/// Calls of a program of which a merged profile knows shares alone: about those of the recorded programs that are short. First
-/// touches would count for nothing against shares.
+/// Number of calls assumed for a program in a merged profile, which has only shares: typical of the short recorded
+/// programs. Without it, first touches would weigh nothing.
 const ASSUMED_CALLS: f64 = 1e6;
 
 /// A program of a profile, with its libraries.
@@ -52,7 +52,7 @@ pub struct Outlook {
 /// The same program before and after it is ordered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OrderGain {
-    /// As it is linked.
+    /// In the linker's layout.
     pub before: Outlook,
     /// In the order.
     pub after: Outlook,
@@ -79,8 +79,8 @@ impl OrderGain {
         if before > 0.0 { after / before } else { 1.0 }
     }
 
-    /// True if the program as it is linked misses little but first touches. Those of libraries without a profile are not
-    /// known, so the ratio tells little.
+    /// True if the program as it is linked misses little but first touches. The misses of libraries without a profile
+    /// are not known, so the ratio is only a rough sign.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.before.common_misses() < FEW_MISSES * self.before.pages as f64
@@ -108,7 +108,7 @@ impl<'a> ForecastProgram<'a> {
     /// The program that a graph was built of. Misses are counted over the traces, where there are any.
     ///
     /// # Errors
-    /// Those of [`build()`].
+    /// The errors of [`build()`].
     pub fn new(profile: &Profile, built: &'a BuiltGraph, traces: &'a [&'a Trace]) -> Result<Self> {
         let whole = build(profile, &Selection::Everything)?;
         let known: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();
@@ -126,14 +126,14 @@ impl<'a> ForecastProgram<'a> {
         !self.traces.is_empty() || self.built.graph.weights().iter().any(|weight| *weight > 0)
     }
 
-    /// The program as it is linked; None where the graph was built without a binary.
+    /// The program in the linker's layout; `None` if the graph was built without a binary.
     #[must_use]
     pub fn linked(&self) -> Option<AssumedLayout<'_>> {
         let addresses = &self.built.table.addresses;
         (addresses.len() == self.built.graph.len()).then_some(AssumedLayout::Linked(addresses))
     }
 
-    /// The gain of an order; None where it is not known how the program is linked, or what was called.
+    /// Computes the gain of an order; `None` if the linker's layout or the calls are not known.
     #[must_use]
     pub fn gain(&self, order: &[FunctionId]) -> Option<OrderGain> {
         if !self.has_calls() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state.
+//! Divides one sequence of functions into the [`Order`] that is written: groups for start-up and steady state.
 //!
-//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside its caller, which
+//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, next to its caller, which
 //! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few
 //! pages, but scatters its steady state over all of them.
 //!
@@ -49,7 +49,7 @@ pub const AIMS: &[(Aim, &str, &str)] = &[
 pub struct GroupingInput<'a> {
     /// Sizes, weights and calls.
     pub graph: &'a CallGraph,
-    /// Rank of first use by id; None where it is not known.
+    /// Rank of first use by id; `None` if it is not known.
     pub first: &'a [Option<u64>],
 }
 

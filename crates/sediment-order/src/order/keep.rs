@@ -7,7 +7,7 @@
 //! **Steps.**
 //! 1. *Base*: the older order without functions that are gone. Functions that it does not have are put after the function that they follow
 //!    in the new order.
-//! 2. If the new order costs less than the base by less than the threshold, a share of the base's cost, the base it is.
+//! 2. If the new order saves less than the threshold (a share of the base's cost), the answer is the base.
 //! 3. Else: the largest set of functions (by bytes) that has the same sequence in both orders does not move. The others are ranked by what
 //!    moving each to its new place gains in short calls (weight · D^-¼, as CDSort's). A growing part of them is moved, each function after
 //!    the function that it follows in the new order. The answer is the first such order that loses less than the threshold of the new
@@ -28,7 +28,7 @@ const PARTS: [usize; 9] = [1, 2, 4, 8, 16, 24, 32, 48, 64];
 pub struct KeptOrder {
     /// All functions of the new order.
     pub order: Vec<FunctionId>,
-    /// By id: whether the function no longer stands where the older order had it among the others.
+    /// By id: whether the function moved, compared with its place among the others in the older order.
     pub moved: Vec<bool>,
     /// By id: whether the older order did not have the function.
     pub added: Vec<bool>,
@@ -47,9 +47,10 @@ impl KeptOrder {
     }
 }
 
-/// Changes `old` towards `new` as far as that gains: no more than `threshold`, a share of the older order's cost, is left behind.
+/// Changes `old` towards `new` as far as that gains. The rest of the gain is less than `threshold`, a share of the
+/// older order's cost.
 ///
-/// `new` has all functions of the graph once; `old` any of them, of which repeated ones count where they stand first.
+/// `new` has all functions of the graph once; `old` has any of them, and a repeated function counts at its first place.
 #[must_use]
 pub fn keep(
     graph: &CallGraph,
@@ -102,7 +103,8 @@ pub fn keep(
     }
 }
 
-/// Those of `old` that stay, in its order, each with those behind it that follow it in `new` and do not stay.
+/// Returns the functions of `old` that stay, in the order of `old`; each is followed by the functions that come after
+/// it in `new` and move.
 fn hybrid(old: &[FunctionId], new: &[FunctionId], stays: &[bool]) -> Vec<FunctionId> {
     let mut followers: Vec<Vec<FunctionId>> = vec![Vec::new(); stays.len()];
     let mut order = Vec::with_capacity(new.len());
@@ -121,7 +123,7 @@ fn hybrid(old: &[FunctionId], new: &[FunctionId], stays: &[bool]) -> Vec<Functio
     order
 }
 
-/// The functions of `old` that need not move to become `order`: the most bytes.
+/// Chooses the largest set of functions of `old` (by bytes) that need not move to make `order`.
 fn standing(graph: &CallGraph, old: &[FunctionId], order: &[FunctionId]) -> Vec<FunctionId> {
     let mut positions = vec![0u64; graph.len()];
     for (place, function) in order.iter().enumerate() {

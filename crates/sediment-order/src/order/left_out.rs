@@ -18,7 +18,7 @@ use std::borrow::Cow;
 /// More parts than this are not left out: each takes an order.
 pub const MOST_PARTS: usize = 8;
 
-/// Misses of the parts that were left out, with 64 entries, as the program is linked and in the orders of the rest.
+/// Misses of the parts that were left out, with 64 entries, in the linker's layout and in the orders of the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LeftOutMisses {
     before: f64,
@@ -32,7 +32,7 @@ impl LeftOutMisses {
         self.after += gain.after.common_misses();
     }
 
-    /// Misses after as a share of those before; None where there are none.
+    /// Misses after as a share of those before; `None` if there are none.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         (self.before > 0.0).then(|| self.after / self.before)
@@ -42,7 +42,7 @@ impl LeftOutMisses {
 /// Leaves out each trace of a request, or each half of a single one. The others make an order.
 ///
 /// # Errors
-/// Those of [`compute_built`] and [`ForecastProgram::new`].
+/// The errors of [`compute_built`] and [`ForecastProgram::new`].
 pub fn over_traces(
     profile: &Profile,
     built: &BuiltGraph,
@@ -88,8 +88,8 @@ fn parts<'a>(workloads: &[WeightedTrace<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
     workloads.iter().map(|workload| (Cow::Borrowed(workload.trace), workload.weight)).collect()
 }
 
-/// A graph without the calls of a part: counts shrink with the share of a function's uses that lie in the rest. Functions that no
-/// trace has keep theirs.
+/// A graph without the calls of a part: counts shrink with the share of a function's uses that are in the rest.
+/// Functions that no trace has keep theirs.
 fn without(graph: &CallGraph, part: &Trace, rest: &[WeightedTrace<'_>]) -> Result<CallGraph> {
     let uses = |traces: &mut dyn Iterator<Item = &Trace>| {
         let mut uses = vec![0_u64; graph.len()];

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a profile to the order in which a linker is to place its functions: [`compute`].
+//! Computes from a profile the order in which a linker places its functions: [`compute`].
 //!
-//! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry,
-//! or by the default of a release ([`versions`]), which keeps the input order of a program that fits the caches
-//! ([`resident`]); unprofiled functions behind the profiled ones, by a compiler's
-//! graph ([`place_unprofiled`]); groups for start-up and steady state ([`arrange`]); an older order, changed only
-//! where that gains ([`keep`](mod@keep)).
+//! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or
+//! by the default of a release ([`versions`]), which keeps the input order of a program that fits the caches
+//! ([`resident`]); unprofiled functions after the profiled ones, by a compiler's graph ([`place_unprofiled`]); groups
+//! for start-up and steady state ([`arrange`]); an older order, changed only where that gains ([`keep`](mod@keep)).
 
 pub mod algorithms;
 mod build;
@@ -86,8 +85,9 @@ fn default_aim(profile: &Profile) -> Aim {
     }
 }
 
-/// The first goal, from a profile's own on, whose order is no worse than the program as it is linked: no more pages touched by the start,
-/// and no more misses. None where every order is worse; the profile's own where it is not known how the program is linked.
+/// Chooses the first goal, beginning with the profile's own, whose order is not worse than the linker's layout: the
+/// start touches no more pages, and there are no more misses. `None` if every order is worse; the profile's own goal if
+/// the linker's layout is not known.
 fn no_worse_than_linked(
     profile: &Profile,
     input: &GroupingInput<'_>,
@@ -117,7 +117,7 @@ pub enum OrderMethod<'a> {
     Algorithm(&'static Algorithm, AlgorithmOptions<'a>),
 }
 
-/// An order of before.
+/// An older order.
 #[derive(Debug, Clone)]
 pub struct Older {
     /// The name of its file, for messages.
@@ -135,7 +135,7 @@ pub struct Ordering {
     pub order: Order,
     /// The functions that are ordered, and what ids mean.
     pub built: BuiltGraph,
-    /// Rank of first use by id; None where it is not known.
+    /// Rank of first use by id; `None` if it is not known.
     pub first: Vec<Option<u64>>,
     /// The sequence before it was arranged in groups, and what is expected of it.
     pub outcome: ExpectedOrder,
@@ -175,12 +175,13 @@ impl Ordering {
 /// Orders the selected functions of a profile.
 ///
 /// # Errors
-/// Those of [`build()`] and [`compute_built`].
+/// The errors of [`build()`] and [`compute_built`].
 pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &OrderRequest<'_>) -> Result<Ordering> {
     compute_built(profile, build(profile, selection)?, request)
 }
 
-/// The same for a graph that was built of this profile, as what the request names by ids takes one.
+/// Computes an order like [`compute`], for a graph that was already built from this profile: requests that refer to
+/// functions by ids need one.
 ///
 /// # Errors
 /// When no function of the older order is in the graph, or a sum of weights passes what a graph may have.
@@ -235,7 +236,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &OrderReques
         is_estimated,
         served: chosen,
         is_best_as_linked,
-        // By first use, no function keeps its place.
+        // In an order by first use, no function keeps its place.
         keeps_input_order: keeps_input_order && matches!(chosen, Some(Aim::Steady | Aim::Both)),
         kept: None,
     };

@@ -12,7 +12,8 @@
 //! **Rule.** A program fits if its executed functions fill at most [`TLB_PAGES`] pages, and its hot ones at most [`L1I_BYTES`] bytes. Both are
 //! constants, not properties of this machine: the same profile gives the same order everywhere.
 //!
-//! **Order.** Hot functions, other executed functions, and the rest, each by id. Of functions with as many touches the lower id is hot first.
+//! **Order.** Hot functions, other executed functions, and the rest, each by id. If functions have equally many
+//! touches, the lower id is hot first.
 //!
 //! **Source.** Our own. `scripts/prove resident` measures it.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Unprofiled functions: their order follows a compiler's estimates. They go behind the profiled ones: first those
-//! reachable from profiled functions, callers beside callees, error paths last.
+//! Unprofiled functions: their order follows a compiler's estimates. They come after the profiled ones: first the
+//! functions reachable from profiled functions, with callers next to callees; error paths last.
 //!
 //! Estimates multiply along chains of calls, and so do their errors: what counts is their logarithm ([`compressed`]). Chosen among
 //! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
@@ -40,7 +40,7 @@ pub struct Unprofiled {
     /// The same functions; expected calls of unprofiled functions, by each other and by executed ones, which have
     /// size 0 here.
     pub graph: CallGraph,
-    /// By id; None for executed functions, or without a run, for those expected to run.
+    /// By id. `None` for executed functions or, if nothing was recorded, for functions that are expected to run.
     pub standing: Vec<Option<Standing>>,
 }
 

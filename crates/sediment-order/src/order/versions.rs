@@ -2,7 +2,7 @@
 //! [`ENGINES`]: what the default order was in each release. A release whose default differs from the one before gets a row of
 //! its own here and a line in CHANGELOG.md; earlier rows stay as they are, to the byte.
 //!
-//! A packager who changes nothing but the version of sediment can have the order of before: `sediment order --engine N`.
+//! A packager who changes nothing but the version of sediment can have the older order: `sediment order --engine N`.
 
 use crate::order::algorithms::affinity::{self, ExpectedOrder, WeightedTrace};
 use crate::order::algorithms::{AlgorithmOptions, CDSORT, cdsort};
@@ -11,7 +11,7 @@ use sediment_core::callgraph::CallGraph;
 /// The default order of some releases.
 #[derive(Debug, Clone, Copy)]
 pub struct Engine {
-    /// The number that a user asks for it by.
+    /// The number that a user names.
     pub number: u32,
     /// The first release with it.
     pub since: &'static str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The linked ELF against the counts of blocks it was compiled by: which functions were split, which not, and how much of what was recorded
-//! lies in cold parts.
+//! Compares the linked ELF with the block counts that it was compiled with: which functions were split, and the share
+//! of the recorded weight in cold parts.
 //!
 //! The file, or its debug file, needs a map of its blocks (`-fplugin-arg-sediment-blocks`). **Weight** of a block is its
 //! count times the bytes of its code: about the bytes that were executed.
@@ -26,8 +26,8 @@ pub enum BlockLayout {
     TooFewExecutions,
     /// Compiled by its counts and not split, although blocks of it did not run.
     Whole,
-    /// The profile has no counts for its control-flow graph. It was split all the same, by counts matched from another graph or by the
-    /// compiler's estimates.
+    /// The profile has no counts for its control-flow graph. It was split nevertheless, by counts matched from another
+    /// graph or by the compiler's estimates.
     SplitOtherGraph,
     /// The profile has no counts for its control-flow graph, and it was not split: another version, or another compiler.
     OtherGraph,
@@ -56,7 +56,8 @@ impl BlockLayout {
     }
 }
 
-/// Executions that the plugin has to expect of a block before a count of zero makes it cold: `least_expected` of gcc-plugin/flow.cc.
+/// Least number of executions that the plugin must expect of a block to treat a count of zero as cold: `least_expected`
+/// of gcc-plugin/flow.cc.
 const LEAST_EXPECTED: u128 = 4;
 
 /// A function whose blocks were counted.
@@ -121,8 +122,8 @@ fn share(whole: u128, part: u128) -> Option<u64> {
     (whole > 0).then(|| u64::try_from(part * 1_000_000 / whole).unwrap_or(1_000_000))
 }
 
-/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, None where it numbers none; `file_name`: its base
-/// name, by which its profile is found.
+/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, `None` if it numbers none;
+/// `file_name`: its base name, by which its profile is found.
 ///
 /// # Errors
 /// When the profile has no counts of blocks of this program.
@@ -164,8 +165,9 @@ pub fn blocks(
     Ok(BlocksReport { functions })
 }
 
-/// The parts of a function, of those that may be its own. Link-time optimisation numbers local functions of one name in the order of the
-/// units, which another build need not share: the function with a counted graph comes first, then the one of the same name.
+/// Chooses, from the candidate parts, the ones that belong to a function. Link-time optimisation numbers local
+/// functions of one name in the order of the units, which another build need not share: the function with a counted
+/// graph comes first, then the one of the same name.
 fn parts_of<'a>(
     profile: &Profile,
     function: FunctionIndex,
@@ -195,7 +197,7 @@ fn end_of(part: &BinaryFunction) -> u64 {
     part.address.saturating_add(part.size)
 }
 
-/// The state of one function, of which the file has these parts.
+/// Computes the state of one function from its parts in the file.
 fn judged(
     profile: &Profile,
     function: FunctionIndex,

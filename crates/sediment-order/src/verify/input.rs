@@ -6,7 +6,7 @@ use sediment_core::binary::names::{self, SectionGroup, compiled_to};
 use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use std::collections::HashMap;
 
-/// Section of a function, as the objects show it.
+/// Section of a function in the objects.
 pub(super) enum ObjectSection {
     /// A section of its own, in this group.
     Own(InputSection, SectionGroup),
@@ -24,7 +24,7 @@ pub(super) struct InputSections<'a> {
     by_name: HashMap<&'a str, Vec<&'a ObjectFunction>>,
 }
 
-/// Kinds of section, as far as they matter to an order.
+/// Kinds of section that differ for an order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SectionKind<'a> {
     Own,

@@ -6,22 +6,23 @@
 //!
 //! 1. *In order*: it belongs to the heaviest subsequence of the order whose addresses ascend (the longest one if several are equally
 //!    heavy).
-//! 2. *Side by side*: it lies in a stretch of memory of at least two functions, all of which are asked for, and at least half of
-//!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
-//!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
+//! 2. *Side by side*: it belongs to a contiguous run of at least two ordered functions, at least half of which are in
+//!    order. Without this, heavy functions scattered over a program that no order was applied to would count. Isolated
+//!    functions are also ignored by rule 1; otherwise a single heavy one far away could put all others out of order.
 //!
 //! Runs of at least [`FOLLOWED`] functions in ascending order also count in a stretch whose functions are mostly out of order, if the rest
 //! of the stretch is in no recognisable order. Runtimes without function sections are such stretches. A link without the order has no such
 //! runs.
 //!
-//! A function that the binary has as clones alone is found at these. Local functions of the same name are
-//! distinguished where the order names their objects and the binary their source files.
+//! If the binary has only clones of a function, the function is looked up at their addresses. Local functions of the
+//! same name are distinguished if the order names their objects and the binary their source files.
 //!
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
-//! **In force.** Where an order is close to that of the sources, functions lie as ordered in a file that never got it.
-//! [`VerifyReport::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
+//! **In force.** If an order resembles the order of the sources, functions are placed as ordered even in a file that
+//! was linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link, else by
+//! the source files of local functions.
 //!
 //! A function that is not placed as ordered has a [`Reason`]. The input sections cannot be seen in the linked file, only in its object
 //! files, if these are available. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
@@ -63,7 +64,7 @@ pub enum Basis {
     Calls,
     /// Own cost, in the unit of the profile's samples.
     Samples,
-    /// 1 for each function that is asked for: there is no profile, or it has no weights.
+    /// 1 for each listed function: there is no profile, or it has no weights.
     Functions,
 }
 
@@ -72,7 +73,7 @@ pub enum Basis {
 pub struct Misplaced {
     /// Linkage name.
     pub name: String,
-    /// Line of the ordering file, from 1; None where the order does not list it.
+    /// Line of the ordering file, from 1; `None` if the order does not list it.
     pub line: Option<u64>,
     /// Its weight.
     pub weight: u128,
@@ -93,9 +94,9 @@ pub struct VerifyReport {
     pub asked: u64,
     /// Functions that the order asks for, but that the profile has in other programs alone.
     pub elsewhere: u64,
-    /// Of those asked for: how many the binary has.
+    /// Number of listed functions that the binary has.
     pub found: u64,
-    /// Of those asked for: how many are placed as ordered.
+    /// Number of listed functions that are placed as ordered.
     pub placed: u64,
     /// Weight of all functions of the program.
     pub weight: u128,
@@ -105,22 +106,22 @@ pub struct VerifyReport {
     pub weight_placed: u128,
     /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
     pub placed_parts_per_million: u64,
-    /// Pairs of functions asked for that lie in memory in the opposite order.
+    /// Pairs of listed functions that are in memory in the opposite order.
     pub inversions: u64,
-    /// Bytes of the functions asked for that weigh something.
+    /// Bytes of the listed functions that have a weight.
     pub hot_bytes: u64,
-    /// Pages of [`PAGE`] bytes in which they lie.
+    /// Pages of [`PAGE`] bytes that contain them.
     pub hot_pages: u64,
-    /// The fewest pages in which they could lie.
+    /// The fewest pages that could contain them.
     pub ideal_pages: u64,
-    /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
-    /// as ordered, or would be without the cold parts in between, and the functions do not lie [`as_linked_without`].
+    /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed as
+    /// ordered, or would be without the cold parts in between, and the functions are not placed [`as_linked_without`].
     /// If not, either no object has function sections or the linker did not get the order.
     ///
     /// [`as_linked_without`]: Self::as_linked_without
     pub in_force: bool,
-    /// True if the functions lie in the sequence of the link's inputs, where the order asks for another one: what is
-    /// placed as ordered would lie so without the order, too.
+    /// True if the functions are in the sequence of the link's inputs, although the order has another sequence: the
+    /// functions placed as ordered would be there without the order, too.
     pub as_linked_without: bool,
     /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
     pub misplaced: Vec<Misplaced>,
@@ -138,12 +139,13 @@ impl VerifyReport {
     }
 }
 
-/// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by which the
-/// profile's cluster is found. Names asked for twice count once, where they stand first. `objects`: what the file was linked
-/// of, as far as it is at hand, for the reasons.
+/// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by
+/// which the profile's cluster is found. A name that is listed twice counts once, at its first place. `objects`: the
+/// inputs of the link, if available; they improve the reasons.
 ///
 /// # Errors
-/// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
+/// When the binary has no function symbols or none of the listed functions, or the profile contains only other
+/// programs.
 pub fn verify(
     binary: &Binary,
     asked: &[OrderedName],
@@ -159,7 +161,7 @@ pub fn verify(
     let mut followed = HashSet::new();
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
     if !asked.is_empty() && !wanted.iter().any(|function| !function.candidates.is_empty()) {
-        // A function may be asked for by several of its sections.
+        // The order may list a function by several of its sections.
         let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
         let what = match names.len() {
             1 => "the ordered function is not".to_owned(),
@@ -195,7 +197,7 @@ fn shows(wanted: &[WantedFunction<'_>], placed_functions: &PlacedFunctions) -> b
     placed >= found.min(2) && 10 * placed >= found
 }
 
-/// A function that the order asks for.
+/// A function that the order lists.
 struct WantedFunction<'a> {
     name: &'a str,
     line: u64,
@@ -294,8 +296,8 @@ fn wanted<'a>(
     (wanted, elsewhere)
 }
 
-/// Names of the profile that no order lists, by the one address at which they are: an order that lists another name of the same
-/// function (a C++ constructor has two) asks for them all the same.
+/// Collects the profile's names that the order does not list and that have exactly one address, by this address. If the
+/// order lists another name at that address (a C++ constructor has two), the function counts as listed.
 fn not_asked_by_address<'a>(
     asked: &HashSet<&str>,
     symbols: &BinarySymbols<'_>,
@@ -310,11 +312,11 @@ fn not_asked_by_address<'a>(
     by_address
 }
 
-/// Where the functions asked for are.
+/// Places of the listed functions.
 struct PlacedFunctions {
-    /// Addresses that lie as asked, in order and side by side.
+    /// Addresses of functions placed as ordered: in order and side by side.
     as_ordered: BTreeSet<u64>,
-    /// All addresses of the stretches of memory in which those lie.
+    /// All addresses of the stretches of memory that contain them.
     ordered_stretches: BTreeSet<u64>,
     /// True if a part of a stretch follows the order, and the rest of the stretch is in no recognisable order.
     has_followed_runs: bool,
@@ -322,7 +324,7 @@ struct PlacedFunctions {
 }
 
 impl PlacedFunctions {
-    /// `without_cold`: as if cold parts that nobody asks for were not there.
+    /// `without_cold`: ignores unlisted cold parts.
     fn of(wanted: &[WantedFunction<'_>], symbols: &BinarySymbols<'_>, without_cold: bool) -> Self {
         let stretches = stretches(wanted, symbols, without_cold);
         let accompanied: HashSet<u64> = stretches
@@ -398,8 +400,8 @@ impl PlacedFunctions {
 /// Functions of a run that no link without the order has.
 const FOLLOWED: usize = 16;
 
-/// The runs of at least [`FOLLOWED`] functions of a stretch that lie in the sequence of the order, where the rest has no order: of its
-/// functions, less than a quarter lie in sequence.
+/// Finds the runs of at least [`FOLLOWED`] functions in order within a stretch, if less than a quarter of its other
+/// listed functions are in order.
 fn followed_runs<'a>(stretch: &'a [u64], turns: &HashMap<u64, usize>) -> Vec<&'a [u64]> {
     let turn = |address: &u64| turns.get(address).copied();
     let runs = stretch.chunk_by(|one, next| turn(one).zip(turn(next)).is_some_and(|(one, next)| one < next));
@@ -411,7 +413,7 @@ fn followed_runs<'a>(stretch: &'a [u64], turns: &HashMap<u64, usize>) -> Vec<&'a
     if 4 * ascending::heaviest(&sequence).len() < sequence.len() { followed } else { Vec::new() }
 }
 
-/// The longest stretches of memory, within an output section, in which all functions are asked for.
+/// Finds the longest stretches of memory, within an output section, that contain only listed functions.
 fn stretches(
     wanted: &[WantedFunction<'_>],
     symbols: &BinarySymbols<'_>,
@@ -517,7 +519,7 @@ fn parts_per_million(part: u128, whole: u128) -> u64 {
     (part * 1_000_000).checked_div(whole).unwrap_or(0) as u64
 }
 
-/// Bytes of these functions and pages in which they lie.
+/// Counts the bytes of these functions and the pages that contain them.
 fn pages<'a>(
     functions: impl Iterator<Item = &'a WantedFunction<'a>>,
     symbols: &BinarySymbols<'_>,

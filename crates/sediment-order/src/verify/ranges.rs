@@ -4,9 +4,9 @@
 //! If the linker moved a function out of a range between two labels, or away from code that continues into it, the linked file does not
 //! show that. Only the object files do.
 //!
-//! OCaml's runtime takes an address for OCaml's code if it lies between `camlUnit__code_begin` and `code_end` of a unit. Code outside
-//! works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each unit has a function
-//! `entry`; a unit is whole if no other code lies between its functions.
+//! OCaml's runtime takes an address for OCaml's code if it is between `camlUnit__code_begin` and `code_end` of a unit.
+//! Code outside works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each
+//! unit has a function `entry`; a unit is whole if no other code is between its functions.
 
 use sediment_core::binary::objects::{InputObjects, ObjectFunction};
 use sediment_core::binary::{Binary, BinaryFunction, names};
@@ -18,12 +18,12 @@ const SEPARATORS: [&str; 3] = ["__", ".", "$"];
 /// Bytes of padding between two functions that code may run over.
 const MOST_PADDING: u64 = 64;
 
-/// A function that does not lie where code finds it.
+/// A function that is not where other code looks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplacedFunction {
     /// Linkage name.
     pub name: String,
-    /// Where it would have to lie.
+    /// Where it would have to be.
     pub place: RequiredPlace,
 }
 
@@ -43,7 +43,8 @@ pub enum RequiredPlace {
     Behind(String),
 }
 
-/// The functions of a linked file that do not lie where code finds them, as far as the file and the objects of the link show.
+/// Finds the functions of a linked file that are not where other code looks for them, if the file and the objects of
+/// the link show it.
 #[must_use]
 pub fn displaced(binary: &Binary, objects: &InputObjects) -> Vec<DisplacedFunction> {
     let of_ocaml = outside_range(binary).into_iter();
@@ -93,7 +94,7 @@ pub fn displaced(binary: &Binary, objects: &InputObjects) -> Vec<DisplacedFuncti
     displaced
 }
 
-/// The functions of OCaml that do not lie with most of their unit, by address; empty in a sound file.
+/// Finds the OCaml functions that are apart from most of their unit, by address; empty for a sound file.
 #[must_use]
 fn outside_range(binary: &Binary) -> Vec<&str> {
     let units: HashSet<&str> =
@@ -120,7 +121,7 @@ fn outside_range(binary: &Binary) -> Vec<&str> {
     let mut outside = Vec::new();
     for (unit, run) in &runs {
         let Some(unit) = unit else { continue };
-        // The longest run is where the unit lies; of equally long ones the first.
+        // The longest run is the unit's place; if several are equally long, the first.
         if run.len() == longest[unit] && kept.insert(unit) {
             continue;
         }

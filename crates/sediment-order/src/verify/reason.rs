@@ -7,7 +7,7 @@ use std::fmt;
 /// Why a function is not where the order asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// The binary has no such function, and nothing says that it ever had.
+    /// The binary has no such function, and there is no sign that it ever had one.
     NotInBinary,
     /// The binary has no such function, though the profiled build of this program had: inlined everywhere, renamed or removed.
     InlinedOrRemoved,
@@ -21,31 +21,33 @@ pub enum Reason {
     NamedAfter(Vec<String>),
     /// Several local functions have this name, and the order cannot tell them apart; how many.
     SameNamedLocal(u64),
-    /// It lies in another output section than code in general, by this name.
+    /// It is in an output section of this name, not in the usual one for code.
     OtherOutputSection(String),
-    /// It lies among the cold, exit, start-up or hot functions that the linker groups by itself; None: which of them cannot be told.
+    /// It is among the cold, exit, start-up or hot functions that the linker groups by itself; `None` if the group is
+    /// not known.
     OtherGroup(Option<SectionGroup>),
     /// Its object shows that it has no section of its own: compiled without `-ffunction-sections`.
     NoOwnSection(InputSection),
     /// It belongs to the files that the compiler links into every program (`crt1.o`, `crtbegin.o`): none has a section for each
     /// function, and no option changes that.
     OfStartFiles,
-    /// Its object shows that it has one, and the linker placed it as if it had no such line.
+    /// Its object shows that it has a section of its own, but the linker placed the section as if the order did not
+    /// list it.
     NotPassed(InputSection),
-    /// It lies among unlisted functions, and no object is at hand to tell why.
+    /// It is among unlisted functions, and no object is available to find out why.
     AmongUnlisted,
-    /// It lies beside its neighbours in the order, but for a cold part, by this name.
+    /// Only a cold part with this name separates it from its neighbours in the order.
     PartedByCold(String),
-    /// It lies among the ordered functions, but not in its turn.
+    /// It is among the ordered functions, but out of turn.
     OutOfOrder,
 }
 
-/// The input section of a function, as its object has it.
+/// The input section of a function in its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputSection {
     /// Its name.
     pub name: String,
-    /// The object, as a linker calls it.
+    /// The object, by the name that linkers print.
     pub object: String,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a function is not placed as ordered, from what the linked file tells.
+//! Finds in the linked file why a function is not placed as ordered.
 
 use super::input::{InputSections, ObjectSection};
 use super::symbols::{BinarySymbols, NameWeights, is_cold_part};
@@ -38,12 +38,12 @@ pub(super) struct ReasonEvidence<'a> {
     pub(super) sections: &'a InputSections<'a>,
     /// True if the order shows in the binary.
     pub(super) in_force: bool,
-    /// True if the functions lie in the sequence of the inputs.
+    /// True if the functions are in the sequence of the inputs.
     pub(super) as_linked_without: bool,
 }
 
 impl ReasonEvidence<'_> {
-    /// Why a function that is asked for is not placed as ordered.
+    /// Finds why a listed function is not placed as ordered.
     pub(super) fn reason(&self, function: &WantedFunction<'_>) -> Reason {
         let symbols = self.symbols;
         let Some(address) =
@@ -104,7 +104,7 @@ impl ReasonEvidence<'_> {
         if unlisted && matches!(input, ObjectSection::Unknown) {
             return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
         }
-        // The linker's cold functions lie among cold parts, too.
+        // The linker's cold functions are among cold parts, too.
         let group = match input {
             ObjectSection::Own(_, SectionGroup::Plain) => None,
             ObjectSection::Own(_, group) => Some(Some(*group)),
@@ -156,7 +156,7 @@ fn is_of_start_files(name: &str, address: u64, symbols: &BinarySymbols<'_>) -> b
         && (name != START_OF_MUSL || is_after_start())
 }
 
-/// The cold part that lies right before or right after the function at this address.
+/// Finds the cold part right before or right after the function at this address.
 fn cold_part_next_to(address: u64, symbols: &BinarySymbols<'_>) -> Option<String> {
     let before = symbols.by_address.range(..address).next_back();
     let after = symbols.by_address.range(address + 1..).next();
@@ -179,7 +179,7 @@ pub(super) fn absent(name: &str, symbols: &BinarySymbols<'_>, weights: &NameWeig
     }
 }
 
-/// Finds the linker's own group in which an address lies, as far as known.
+/// Finds the linker's own group that contains an address, if it is known.
 fn group_of(
     function: &WantedFunction<'_>,
     address: u64,

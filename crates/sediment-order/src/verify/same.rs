@@ -2,9 +2,9 @@
 //! Checks that a linked file equals the one without an order but for the order: hardening, identity, symbols,
 //! libraries, unwind tables and debug information.
 //!
-//! Both files have to be linked from the same objects. What an order may change is where functions are, and with it a few bytes of
-//! padding; everything that is compared here has to be equal. Link-time optimisation compiles anew for each link: numbers in the names
-//! of its clones, and what it inlines, are compared all the same, and may differ.
+//! Both files have to be linked from the same objects. What an order may change is where functions are, and with it a
+//! few bytes of padding; everything that is compared here has to be equal. Link-time optimisation compiles anew for
+//! each link: numbers in the names of its clones, and what it inlines, are also compared, and may differ.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sediment_core::binary::names;
@@ -33,7 +33,7 @@ pub struct Sizes {
     pub file: u64,
     /// Bytes of the sections that hold code.
     pub code: u64,
-    /// Bytes of the sections that hold debug information, as they are in the file.
+    /// Bytes in the file of the sections that contain debug information.
     pub debug: u64,
 }
 
@@ -164,7 +164,7 @@ impl ComparedFacts {
     }
 }
 
-/// Where the unwind tables say that functions begin.
+/// Collects from the unwind tables the addresses at which functions begin.
 fn unwound(file: &object::File<'_>) -> Result<BTreeSet<u64>> {
     Ok(unwind::entries(file)?.into_iter().map(|entry| entry.address).collect())
 }

@@ -176,7 +176,8 @@ impl<'a> NameWeights<'a> {
         Ok(Self { basis, cluster, by_name, foreign })
     }
 
-    /// Of the function of this name that is local to a file; of all of the name where the profile does not tell them apart.
+    /// Weight of the local function of this name and file; of all functions of this name if the profile does not
+    /// distinguish them.
     pub(super) fn of_file(&self, name: &str, file: Option<&str>) -> u128 {
         let weighed = self.by_name.get(name);
         let own = weighed.and_then(|weighed| weighed.files.get(file?)).copied();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Signs that no order reached the linker, although many functions happen to lie as ordered.
+//! Signs that no order reached the linker, although many functions happen to be placed as ordered.
 //!
 //! Problem: if an order resembles the order of the sources, a file that was linked without it still seems to follow it in part.
 //!
@@ -7,11 +7,11 @@
 //! are neighbours in memory. An order parts most of them. [`Neighbours`] counts the neighbours that the order parts, and those that
 //! are parted in memory. If the order asks for many and memory has none of them, no linker followed it.
 //!
-//! A file that follows the order has about as many parted neighbours as the order: it is never blamed, whatever the objects tell.
-//! Neither is a file that follows another order.
+//! A file that follows the order has about as many parted neighbours as the order: it is never suspected, whatever is
+//! in the objects. Neither is a file that follows another order.
 //!
-//! Without objects, local functions still tell their source files: a linker keeps those of one file together. [`LocalFunctionRuns`] counts how
-//! often the file changes from one function to the next.
+//! Without objects, local functions still have their source files: a linker keeps those of one file together.
+//! [`LocalFunctionRuns`] counts how often the file changes from one function to the next.
 
 use super::WantedFunction;
 use super::symbols::BinarySymbols;
@@ -23,7 +23,7 @@ const FEWEST: usize = 3;
 /// At most one in this many of the changes that the order asks for may be visible in memory; misleading symbols or objects explain them.
 const STRAYS: usize = 20;
 
-/// True if the functions lie as their inputs have them, where the order asks for another sequence.
+/// True if the functions are in the sequence of their inputs, although the order has another one.
 pub(super) fn lies_as_linked_without(
     wanted: &[WantedFunction<'_>],
     symbols: &BinarySymbols<'_>,
@@ -37,7 +37,7 @@ pub(super) fn lies_as_linked_without(
     }
     let known = known(symbols, objects);
     let covered = known.iter().filter(|function| turns.contains_key(&function.address)).count();
-    // An object that is younger than the order says nothing about the others.
+    // An object that is younger than the order is no evidence about the others.
     if 2 * covered >= turns.len() {
         Neighbours::of(&known, &turns).are_untouched()
     } else {
@@ -54,7 +54,7 @@ struct LocatedFunction {
 }
 
 impl LocatedFunction {
-    /// Functions of one block lie together in a link without an order.
+    /// Functions of one block are together in a link without an order.
     fn block(&self) -> (usize, usize) {
         (self.place.0, self.place.1)
     }
@@ -101,7 +101,8 @@ fn known(symbols: &BinarySymbols<'_>, objects: &InputObjects) -> Vec<LocatedFunc
     known
 }
 
-/// Objects with the functions of an earlier one: libtool compiles each source twice, and archives repeat what lies beside them.
+/// Objects with the functions of an earlier one: libtool compiles each source twice, and archives repeat the objects
+/// next to them.
 fn copies(objects: &InputObjects) -> HashSet<usize> {
     let mut first: HashMap<Vec<(&str, &str)>, usize> = HashMap::new();
     let by_object = objects.functions.chunk_by(|a, b| a.path == b.path);
@@ -164,8 +165,8 @@ impl Neighbours {
     }
 }
 
-/// The next known function behind each in memory. Those of another group of the same object count as not there: some linkers
-/// gather them, and others leave them.
+/// Finds the next known function after each one in memory. Functions of another group of the same object are skipped:
+/// some linkers gather them, and others leave them.
 fn next_in_memory(known: &[LocatedFunction]) -> HashMap<u64, u64> {
     let mut by_address = known.to_vec();
     by_address.sort_unstable_by_key(|function| function.address);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
+//! Maps executed instructions to basic blocks of functions, if an available binary contains a block map.
 
 use super::dsos::{At, BinaryView, Dsos};
 use super::early::{self, SAMPLED_BYTES};
@@ -69,7 +69,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// A map of a DSO; None where it has none, or one that is not read here.
+/// A map of a DSO; `None` if it has none, or one that is not read here.
 fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) -> Result<Option<Map>> {
     match read {
         Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
@@ -95,16 +95,17 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: FunctionBlockCou
     }
 }
 
-/// Samples of a function, or of its blocks by branch records, below which they do not tell which of its code is cold. By this number, a share of
-/// 2 % of what runs is seen once.
+/// Least number of samples of a function, or of its blocks in branch records, to decide which of its code is cold. With
+/// this many samples, code with 2 % of the executions is expected once.
 const SAMPLES: u128 = 50;
 
-/// The executions of a function's blocks below which they do not tell which of its code is cold; 0 where all were counted.
+/// Least number of executions of a function's blocks to decide which of its code is cold; 0 if all executions were
+/// counted.
 fn least_runs(recording: &Recording) -> u128 {
     if recording.samples_taken > 0 { SAMPLES } else { 0 }
 }
 
-/// The cost below which samples of a function do not tell which of its code is cold.
+/// Least cost of a function's samples to decide which of its code is cold.
 fn least_cost(recording: &Recording) -> u128 {
     let cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     let taken = if recording.samples_taken == 0 { cost } else { u128::from(recording.samples_taken) };
@@ -135,7 +136,8 @@ impl FunctionBlockCounts {
         self.last() > u32::try_from(1000 + 16 * known).ok()
     }
 
-    /// The hash of its graph and its counts; None where it did not run, or its graph is not known. Of blocks without code nothing is known.
+    /// The hash of its graph and its counts; `None` if it did not run, or its graph is not known. Nothing is known
+    /// about blocks without code.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
         let is_unknown = |block: &u32| {
@@ -167,7 +169,7 @@ fn drop_rarely_seen(
     });
 }
 
-/// The functions of a DSO whose blocks are numbered. A cold part is of its function.
+/// The functions of a DSO whose blocks are numbered. A cold part belongs to its function.
 struct BlockFunctions<'a> {
     view: &'a BinaryView<'a>,
     label: &'a str,
@@ -186,9 +188,10 @@ impl BlockFunctions<'_> {
         FunctionKey::new(Some(self.label.as_bytes()), whole.as_bytes(), file.map(str::as_bytes))
     }
 
-    /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
-    /// several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that begin at `unwatched` are unknown unless
-    /// other code of theirs has a count. Functions with fewer executions of blocks than `least` have none.
+    /// Counts of what was executed. A block's count is the median of the counts of its instructions: compilers merge
+    /// equal instructions of several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that
+    /// begin at `unwatched` are unknown unless other code of theirs has a count. Functions with fewer executions of
+    /// blocks than `least` have none.
     fn executed(
         &self,
         stretches: &[(u64, u64, u128)],
@@ -231,7 +234,8 @@ impl BlockFunctions<'_> {
         functions
     }
 
-    /// Counts of what was sampled: a block's cost for each [`SAMPLED_BYTES`] of its code, as larger ones are met more often.
+    /// Counts of what was sampled: a block's cost per [`SAMPLED_BYTES`] of its code, because a sampler hits larger
+    /// blocks more often.
     fn sampled(
         &self,
         samples: &[(&Spot, u128)],
@@ -257,7 +261,7 @@ impl BlockFunctions<'_> {
         functions
     }
 
-    /// Adds what the map tells of functions. Counts of several functions that share their identity are removed.
+    /// Adds the map's data about functions. Counts of several functions that share their identity are removed.
     fn tell(&self, functions: &mut HashMap<FunctionKey, FunctionBlockCounts>, skipped: &mut Skipped) {
         let mut start_of: HashMap<FunctionKey, u64> = HashMap::new();
         for (function, file) in self.view.functions() {

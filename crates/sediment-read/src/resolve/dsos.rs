@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
+//! The DSOs of a recording: their labels, the available binaries, and the meaning of an address or a name in these.
 
 use super::ResolveSettings;
 use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
@@ -15,7 +15,7 @@ use sediment_core::skipped::{Nowhere, Reason, Skipped};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A binary that is at hand.
+/// An available binary.
 pub(super) struct Loaded {
     bytes: Vec<u8>,
     binary: Binary,
@@ -64,7 +64,7 @@ pub(super) fn load(
     recording.dsos().iter().enumerate().map(load_one).collect()
 }
 
-/// True if the recording names another machine than the one whose files are at hand.
+/// True if the recording names another machine than the one whose files are available.
 fn is_from_elsewhere(recording: &Recording, files: &dyn Files) -> bool {
     recording.origin.host.as_ref().zip(files.host().as_ref()).is_some_and(|(recorded, here)| recorded != here)
 }
@@ -167,7 +167,7 @@ impl<'a> Dsos<'a> {
         Self { recorded: recording.dsos(), dsos }
     }
 
-    /// The label of a DSO; None where a profile cannot hold it.
+    /// The label of a DSO; `None` if a profile cannot hold it.
     pub(super) fn label(&self, id: DsoId) -> Option<&str> {
         self.dsos[id.0 as usize].label.as_deref()
     }
@@ -176,14 +176,14 @@ impl<'a> Dsos<'a> {
         self.dsos[id.0 as usize].view.as_ref()
     }
 
-    /// The DSO of an address, if it is one of which only the exported functions are known.
+    /// Finds the DSO of an address, if only the exported functions of this DSO are known.
     pub(super) fn stripped(&self, place: &RecordedAddress) -> Option<DsoId> {
         let id = place.dso?;
         self.view(id)?.is_stripped().then_some(id)
     }
 
-    /// The DSOs at hand in which functions are known by name alone, with how many names and whether the binary has one of
-    /// them. Names that no linker knows, such as demangled ones, do not count.
+    /// Lists the available DSOs whose functions are known only by name, with how many names and whether the binary has
+    /// one of them. Names that no linker knows, such as demangled ones, do not count.
     pub(super) fn names_found(&self, recording: &Recording) -> BTreeMap<DsoId, (u64, bool)> {
         let mut found: BTreeMap<DsoId, (u64, bool)> = BTreeMap::new();
         for place in recording.addresses() {
@@ -195,7 +195,7 @@ impl<'a> Dsos<'a> {
             }
             let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
             let there = view.by_name(name, None);
-            // Many other programs call the same library functions, so these prove nothing.
+            // Many other programs call the same library functions, so these are no proof.
             if matches!(there, NameMeaning::Import) {
                 continue;
             }
@@ -206,7 +206,7 @@ impl<'a> Dsos<'a> {
         found
     }
 
-    /// The labels of the binaries at hand that export a function of this name.
+    /// Lists the labels of the available binaries that export a function of this name.
     pub(super) fn definers(&self, name: &str) -> BTreeSet<&str> {
         let with_label = self.dsos.iter().filter_map(|dso| Some((dso.label.as_deref()?, dso.view.as_ref()?)));
         with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
@@ -226,7 +226,7 @@ impl<'a> Dsos<'a> {
         owners.next().filter(|_| owners.next().is_none())
     }
 
-    /// The size of the exported function of this name in the DSO of this label, where it is at hand.
+    /// Finds the size of the exported function of this name in the DSO of this label, if the DSO is available.
     pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
         let functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
@@ -250,12 +250,12 @@ impl<'a> Dsos<'a> {
         labelled.any(|dso| dso.view.as_ref().is_some_and(|view| view.binary.unresolved))
     }
 
-    /// The architecture of the first binary at hand.
+    /// Returns the architecture of the first available binary.
     pub(super) fn arch(&self) -> Option<String> {
         self.dsos.iter().find_map(|dso| dso.view.as_ref()?.binary.arch.clone())
     }
 
-    /// The DSOs at hand with an address without a name, whose build nothing names: without a build-id, recorded or in the file.
+    /// Lists the available DSOs that have unnamed addresses, and no build-id in the recording or none in the file.
     pub(super) fn without_build_id(&self, recording: &Recording) -> Vec<DsoId> {
         let nameless = with_nameless(recording);
         let known = |id: &DsoId| {
@@ -284,7 +284,7 @@ impl<'a> Dsos<'a> {
         .collect()
     }
 
-    /// The labels of what is not at hand, sorted.
+    /// Lists the labels of the DSOs that are not available, sorted.
     pub(super) fn missing(&self) -> Vec<&str> {
         let missing: BTreeSet<&str> = self
             .dsos
@@ -378,12 +378,13 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// True if calls from the same DSO land so far behind the first byte: on 64-bit Power they skip the two
-    /// instructions that find the table of contents.
+    /// True if `inside` is the offset of the local entry point, where calls from the same DSO land: on 64-bit Power
+    /// they skip the two instructions that find the table of contents.
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
-    /// True if a call ends right before this address. None where unknown: where calls are not known, or the file has no such code.
+    /// True if a call ends right before this address. `None` if this is unknown: calls are not known, or the file has
+    /// no such code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
         let call_before = Isa::of(self.binary.arch.as_deref()).call_before?;
         let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
@@ -396,12 +397,12 @@ impl<'a> BinaryView<'a> {
         self.binary
     }
 
-    /// True where instructions are of many sizes, so that most addresses are within one.
+    /// True for instruction sets with instructions of many sizes: most addresses are inside an instruction.
     pub(super) fn has_odd_instructions(&self) -> bool {
         self.binary.arch.as_deref().is_some_and(|arch| matches!(arch, "x86_64" | "i686"))
     }
 
-    /// True if an instruction begins at this address, counted from the first byte of its function. None where unknown.
+    /// True if an instruction begins at this address, counted from the first byte of its function. `None` if unknown.
     pub(super) fn is_instruction(&self, address: u64) -> Option<bool> {
         /// Bytes of code that are looked through for one address.
         const LONGEST: u64 = 1 << 14;
@@ -440,7 +441,7 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// Address of what was recorded by a number, as the ELF file counts.
+    /// Converts a recorded number to an address of the ELF file.
     pub(super) fn address_of(&self, spot: &Spot) -> Option<u64> {
         match spot {
             Spot::FileOffset(offset) => self.binary.address_of_file_offset(*offset),
@@ -533,7 +534,7 @@ fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The base name of a recorded source file, where it tells anything.
+/// Returns the base name of a recorded source file, if it is meaningful.
 pub(super) fn source_file(recorded: &[u8]) -> Option<String> {
     file_evidence(recorded).filter(|file| !file.starts_with('?') && acceptable(file.as_bytes()).is_some())
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From executed instructions to counters of GCC's instrumentation, by the map of statements that the plugin made before inlining.
+//! Converts executed instructions to counters of GCC's instrumentation, by the map of statements that the plugin made
+//! before inlining.
 //!
 //! 1. A final block (a block of the code as compiled) has one count: the median of its instructions (callgrind adds what runs in a linkage
 //!    stub to the call), or its samples for each 64 bytes.
@@ -10,7 +11,7 @@
 //! 3. A block of the graph before inlining has the median count of its firm statements (the higher one of two): it is more common that a
 //!    copy lacks a statement than that foreign code is counted. Without firm statements, the block has the median count of the others (the
 //!    lower one of two): merging and code motion increase some counts and decrease others. A block without code of its own is unknown.
-//! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
+//! 4. A flow infers the counts of edges ([`flow`]). The counts of the edges that GCC instruments are the counters.
 
 use super::dsos::{At, BinaryView, NameMeaning};
 use crate::read::Spot;
@@ -171,7 +172,7 @@ fn function_at<'a>(view: &BinaryView<'a>, address: u64) -> Option<&'a str> {
     Some(split_from(&function.name).unwrap_or(&function.name))
 }
 
-/// Counts of the blocks of a graph; None where none of its code is known.
+/// Counts of the blocks of a graph; `None` if none of its code is known.
 fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<Option<u64>>> {
     let mut counts: Vec<Vec<StatementExecutions>> = vec![Vec::new(); graph.blocks as usize];
     for (first, number, block) in &graph.statements {
@@ -183,7 +184,8 @@ fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<O
     is_known.then(|| counts.into_iter().map(count_of_block).collect())
 }
 
-/// The middle count of statements: of the firm ones the higher of two, if there are any, else of the others the lower.
+/// Returns the median count of the firm statements (the higher of two middle counts); without firm ones, of all
+/// statements (the lower).
 fn count_of_block(mut statements: Vec<StatementExecutions>) -> Option<u64> {
     let has_firm = statements.iter().any(|known| known.is_firm);
     statements.retain(|known| known.is_firm || !has_firm);
@@ -228,7 +230,7 @@ fn add_function(
     profile.counters_total = profile.counters_total.saturating_add(sum);
 }
 
-/// The counts of the edges that GCC instruments; None where they were not found.
+/// The counts of the edges that GCC instruments; `None` if they were not found.
 fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<VariantCounts> {
     let mut single = vec![0u32; counts.len()];
     for edge in &graph.edges {

@@ -50,13 +50,13 @@ pub(super) fn by_dso(recording: &Recording) -> BTreeMap<DsoId, RecordedCode<'_>>
 /// Stretches of code with their counts, which may overlap.
 #[derive(Default)]
 pub(super) struct Stretches {
-    /// First byte of a stretch, and of what lies behind it; counts.
+    /// The first byte of each stretch (`begins`) and the first byte after it (`ends`), each with the stretch's count.
     begins: Vec<(u64, u64)>,
     ends: Vec<(u64, u64)>,
 }
 
 impl Stretches {
-    /// Those of a DSO.
+    /// Collects the stretches of a DSO.
     pub(super) fn of(
         code: &RecordedCode<'_>,
         recording: &Recording,

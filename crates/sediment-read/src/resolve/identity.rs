@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Evidence that a file is the recorded one, where no build-id tells.
+//! Evidence that a file is the recorded one, if there is no build-id.
 //!
 //! A file is the recorded one if it has not changed under its path since the recording began (time of the last change, inode), or if
 //! the recorded addresses fit its code: a call ends at each return address, an instruction begins at each sampled one. If addresses or
@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Recorded addresses that must fit a file's code to prove that it is the recorded file.
 const ENOUGH: usize = 12;
-/// Divisor: the part of the addresses that may be misplaced: code written by hand, interrupts between the parts of an instruction.
+/// At most one in this many addresses may be misplaced, because of hand-written code or interrupts inside an
+/// instruction.
 const DOUBT: usize = 8;
 /// Addresses of one file that are looked at, evenly spread.
 const MOST: usize = 4096;
@@ -23,7 +24,7 @@ const MOST: usize = 4096;
 pub struct Unproven {
     /// The recorded path.
     pub path: String,
-    /// What speaks against it.
+    /// The evidence against it.
     pub doubt: Doubt,
     /// Calls with an end in it.
     pub calls: u128,
@@ -39,7 +40,7 @@ pub enum Doubt {
     Changed,
     /// The recorded file had another inode.
     OtherInode,
-    /// No time, inode or code tells.
+    /// Time, inode and code give no evidence.
     NoEvidence,
 }
 
@@ -65,7 +66,7 @@ impl Doubt {
     }
 }
 
-/// What the code of a file says of the recorded addresses.
+/// How well the recorded addresses fit the code of a file.
 #[derive(Debug, Default)]
 struct Fit {
     checked: usize,
@@ -82,7 +83,7 @@ impl Fit {
         }
     }
 
-    /// One address alone may lie between the parts of an instruction, as after a prefix that code jumps over.
+    /// A single address may be inside an instruction, for example after a prefix that code jumps over.
     fn is_other(&self) -> bool {
         self.misfits > 1 && self.misfits * DOUBT > self.checked
     }
@@ -95,9 +96,9 @@ impl Fit {
 /// Files without a build-id to compare that are not proved to be the recorded ones.
 #[derive(Debug, Default)]
 pub(super) struct FileDoubts {
-    /// Those that may be, the heaviest first.
+    /// Files that may be the recorded ones, the heaviest first.
     pub(super) unproven: Vec<Unproven>,
-    /// Those that are not, and that the user did not ask for.
+    /// Files that are not the recorded ones, and that the user did not name.
     pub(super) others: Vec<DsoId>,
 }
 
@@ -146,7 +147,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Re
         }
         let facts = files.facts(&recorded.path, recorded.build_id.as_deref());
         let doubt = facts.map_or(Some(Doubt::NoEvidence), |facts| doubt(recording, id, facts, files));
-        // The time tells more than the code, of which another build may have much unchanged.
+        // The time is better evidence than the code: much of it may be unchanged in another build.
         let Some(doubt) = doubt.filter(|doubt| *doubt == Doubt::Changed || !fit.is_same()) else { continue };
         let (calls, cost) = weights(recording, id);
         unproven.push(Unproven { path: recorded.path.clone(), doubt, calls, cost });
@@ -155,7 +156,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Re
     Ok(FileDoubts { unproven, others })
 }
 
-/// What the file system says against a file; None if it proves that the file is the recorded one.
+/// Collects the file system's evidence against a file; `None` if it proves that the file is the recorded one.
 fn doubt(recording: &Recording, id: DsoId, facts: FileFacts, files: &dyn Files) -> Option<Doubt> {
     let inode = recording.file(id).map(|file| file.inode).unwrap_or_default();
     let here = files.host();
@@ -179,7 +180,7 @@ fn doubt(recording: &Recording, id: DsoId, facts: FileFacts, files: &dyn Files) 
     }
 }
 
-/// A recorded part of a file that its code has not.
+/// Finds a recorded range of a file that is not in the file's code.
 fn foreign_part(recording: &Recording, view: &BinaryView<'_>, id: DsoId) -> Option<(u64, u64)> {
     const PAGE: u64 = 0x1_0000;
     let file = recording.file(id)?;

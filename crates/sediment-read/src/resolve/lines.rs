@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From recorded addresses to source lines, through what was inlined there, by the debug information of the binaries at hand.
+//! Maps recorded addresses to source lines, through inlined functions, with the debug information of the available
+//! binaries.
 
 use super::ResolveSettings;
 use super::dsos::{self, BinaryView, Dsos};
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
 
-/// Executions by line of the DSOs whose label is wanted, as LLVM finds them. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
+/// Executions by line of the DSOs whose label is wanted, in the way that LLVM finds them. A line counts as its most
+/// executed instruction; with samples, as the instruction with the most samples.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when nothing executed has a line.
@@ -54,8 +56,8 @@ pub fn lines(
     Ok((lines, skipped))
 }
 
-/// Calls by the line that they stand in, of inlined functions too. Of stacks the innermost call counts, as for Go's compiler: a call into code
-/// that samples met.
+/// Collects calls by their source line, also the calls in inlined functions. In each stack only the innermost call
+/// counts, as in Go's compiler: the call into the sampled code.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when no call has a line.
@@ -148,7 +150,8 @@ impl InlineSources {
         self.0.get(&id)
     }
 
-    /// The functions at a recorded address, the innermost first; at that of a call, which lies before the address that it returns to.
+    /// Finds the functions at a recorded address, innermost first. For a return address, finds the functions at the
+    /// call before it.
     fn frames(&self, recording: &Recording, dsos: &Dsos, at: u32, is_return: bool) -> Vec<InlineFrame<'_>> {
         let place = &recording.addresses()[at as usize];
         let found = place.dso.and_then(|id| Some((self.of(id)?, address_in(dsos.view(id)?, &place.spot)?)));
@@ -218,7 +221,7 @@ fn add_calls(lines: &mut LineCounts, recording: &Recording, dsos: &Dsos, sources
             continue;
         }
         let site = site_of(innermost);
-        // A call of code that was never counted would have no line to stand behind.
+        // A call from code that was never counted would have no line to attach it to.
         if let Some(body) = body_of(lines, &caller).filter(|body| body.counts.contains_key(&site)) {
             let sum = body.calls.entry((site, callee.name.to_owned())).or_default();
             *sum = sum.saturating_add(saturated(count));

@@ -46,7 +46,7 @@ pub struct ResolveSettings {
 /// [`resolve_with`].
 ///
 /// # Errors
-/// As [`resolve_with`].
+/// The errors of [`resolve_with`].
 pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Skipped)> {
     let Resolved { profile, skipped, .. } = resolve_with(recording, files, ResolveSettings::default())?;
     Ok((profile, skipped))
@@ -78,8 +78,8 @@ pub struct Resolved {
 /// end as a function.
 ///
 /// # Errors
-/// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
-/// the recording can be resolved, with what was missing.
+/// When an available binary is damaged, not the one that was recorded, or without any of the recorded names, and when
+/// nothing of the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: ResolveSettings) -> Result<Resolved> {
     let mut skipped = Skipped::default();
     let mut loaded = dsos::load(recording, files, settings, &mut skipped)?;
@@ -120,7 +120,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: ResolveS
 /// Meaning of an address.
 #[derive(Debug)]
 enum AddressMeaning {
-    /// A function. `first_byte`: true if the address is its first byte, None where only the name is known. `local`:
+    /// A function. `first_byte`: true if the address is its first byte, `None` if only the name is known. `local`:
     /// true if no other DSO can call it by its name. `nameless`: its name is its address.
     Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool, nameless: bool },
     /// A stub that leads to the function of this name.
@@ -200,7 +200,7 @@ impl AddressMeanings {
 }
 
 /// The one function that the stubs of each name led to, by its own name: the executed variant of an indirect
-/// function, or another name of the same code. None where they led to several.
+/// function, or another name of the same code. `None` if they led to several.
 fn led_to<'a>(
     recording: &Recording,
     ends: &'a [AddressMeaning],
@@ -228,7 +228,7 @@ fn binds_stubs(name: &str) -> bool {
     name.starts_with("_dl_runtime_resolve")
 }
 
-/// Files that the recording itself names for functions of one name, where no symbol table is at hand to tell.
+/// Collects the files that the recording itself names for functions of one name, if no symbol table is available.
 struct SourceFilesByName(HashMap<(Option<String>, String), BTreeSet<String>>);
 
 impl SourceFilesByName {
@@ -285,7 +285,7 @@ fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> 
             Some(name) => AddressMeaning::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
             None => AddressMeaning::Lost(Nowhere::Unacceptable),
         },
-        // Two builds of one label leave open which one an address is of.
+        // If a label has two builds, the build of an address is not known.
         Ok(dsos::At::Function { function, .. })
             if view.is_nameless(function) && label.is_none_or(|label| dsos.build_ids(label).len() != 1) =>
         {
@@ -399,7 +399,8 @@ fn add_functions(
     functions
 }
 
-/// Adds the passages and returns the weight of those that turned out to be no calls, and of the calls that stubs made for others.
+/// Adds the transfers. Returns the weight of the transfers that are not calls, and the weight of the calls made by
+/// stubs.
 fn add_transfers(
     profile: &mut Profile,
     recording: &Recording,
@@ -415,7 +416,7 @@ fn add_transfers(
         let same = caller.is_some() && caller == callee;
         if kind == TransferKind::Branch {
             let flow = dsos.flow(&recording.addresses()[from.0 as usize]);
-            // What a linkage stub jumps to was called by whoever called the stub.
+            // The caller of a linkage stub called the function that the stub jumps to.
             let through_stub = matches!(source, AddressMeaning::Stub { .. });
             let why = if flow == Flow::Return {
                 Some(NoCall::Return)
@@ -511,7 +512,7 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         .with_hint("is the recording damaged, or are its numbers not counts?"))
 }
 
-/// Gives each cluster its build-id, which the addresses of functions without names are of.
+/// Sets the build-id of each cluster: the addresses of unnamed functions hold for that build only.
 fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
     let labels: Vec<String> = profile.dsos().keys().cloned().collect();
     for label in &labels {
@@ -527,7 +528,7 @@ fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
     profile.keep_unresolved_where_nameless();
 }
 
-/// Refuses a recording of names that the binaries at hand do not have: not one of them, in any.
+/// Refuses a recording of names if no available binary has any of these names.
 fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let found = dsos.names_found(recording);
     if found.values().any(|(_, known)| *known) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions without names to names, by the debug file of the build that their addresses are of.
+//! Names functions without names, by the debug file of the build that their addresses belong to.
 //!
-//! A function takes the name that a recording of the unstripped file would have given it: that of the function that its address lies in.
-//! Two addresses in one function become one, and their numbers are added.
+//! A function takes the name that a recording of the unstripped file would have given it: the name of the function that
+//! contains its address. Two addresses in one function become one, and their numbers are added.
 
 use sediment_core::binary::{AddressIndex, Binary, Files, NoFiles, SymbolSource, same_build_id};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -14,20 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NamingOutcome {
     /// Its label in the profile.
     pub label: String,
-    /// The build that its addresses are of.
+    /// The build that its addresses belong to.
     pub build_id: String,
     /// True if its debug file was found.
     pub found: bool,
     /// Number of functions that have names now.
     pub named: usize,
-    /// Number of functions that have none, as the debug file names nothing there, or was not found.
+    /// Number of functions without a name, because the debug file names nothing there, or was not found.
     pub left: usize,
 }
 
 /// Names what `files` has debug files for; the outcome of each DSO that had functions without names, by label.
 ///
 /// # Errors
-/// When a debug file is damaged, of another build, or without symbols, or when an address lies outside the code of the file.
+/// When a debug file is damaged, of another build, or without symbols, or when an address is outside the code of the
+/// file.
 pub fn name(profile: &Profile, files: &dyn Files) -> Result<(Profile, Vec<NamingOutcome>)> {
     let mut outcomes = Vec::new();
     let mut names: BTreeMap<FunctionKey, FunctionKey> = BTreeMap::new();
@@ -105,7 +106,7 @@ impl<'a> DebugFileSymbols<'a> {
         Self { label, binary, index: binary.address_index(), same_named: binary.same_named_locals() }
     }
 
-    /// The function that lies at an address, as a recording names it; None where there is none.
+    /// Finds the function at an address, with the name that a recording would have; `None` if there is none.
     fn name(&self, key: &FunctionKey, address: u64) -> Result<Option<FunctionKey>> {
         let in_code =
             self.binary.code_sections.iter().any(|section| {

@@ -2,10 +2,10 @@
 //! Checks that a binary is the executed one, where the recording does not name its build: by the addresses that calls
 //! return to.
 //!
-//! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address.
-//! In the executed binary, a call instruction ends at each of these addresses. Where calls are not known, each address must lie in a
-//! different function, because every function makes this call once, and the binary must name the counting function, which few
-//! programs do. In another binary most addresses do not fit.
+//! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address. In
+//! the executed binary, a call instruction ends at each of these addresses. If calls are not known, each address must
+//! be in a different function, because every function makes this call once, and the binary must name the counting
+//! function, which few programs do. In another binary most addresses do not fit.
 
 use super::dsos::{At, BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};

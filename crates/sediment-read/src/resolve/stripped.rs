@@ -10,7 +10,7 @@ use sediment_core::error::Result;
 use sediment_core::skipped::{Nowhere, Skipped};
 use std::collections::BTreeMap;
 
-/// A DSO that is at hand but stripped, and what lies in code of it that no symbol covers.
+/// An available but stripped DSO, and the recorded addresses in its code that no symbol covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripped {
     /// Its path as recorded; private.
@@ -29,7 +29,7 @@ pub struct Stripped {
 /// [`super::Resolved`] has them for one that can.
 ///
 /// # Errors
-/// When a binary at hand is damaged or not the one that was recorded.
+/// When an available binary is damaged or not the one that was recorded.
 pub fn stripped(
     recording: &Recording,
     files: &dyn Files,

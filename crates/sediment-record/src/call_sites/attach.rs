@@ -72,7 +72,7 @@ impl Joining for Supervisor<'_> {
         Ok(())
     }
 
-    /// They are followed as what is not recorded, until they stop at the end.
+    /// Follows these threads without recording them, until they stop at the end of the recording.
     fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
         for thread in threads {
             self.threads.entry(*thread).or_insert_with(|| FollowedThread::unrecorded(process));
@@ -156,7 +156,7 @@ impl Supervisor<'_> {
             image.threads += 1;
             self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
         }
-        // What has come since it was prepared.
+        // Adds the files that were mapped since it was prepared.
         image.attend((any, &opened.memory), &mapped, &mut self.common)?;
         self.images.push(Some(image));
         self.switch(process, standing, (CodeState::ToStubs, SwitchedSites::All));

@@ -14,13 +14,14 @@ use sediment_core::plural::counted;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Time of the beginning in which all calls are counted, and the share of the time after it, where nobody gives a bound.
+/// Time of the beginning in which all calls are counted, and the share of the time after it, if no bound is given.
 const BEGINNING: Duration = Duration::from_secs(10);
 const USUAL_OVERHEAD: f64 = 0.05;
-/// Shortest and longest period. The longest one counts where switching takes more than the bound, as of very many processes.
+/// Shortest and longest period. The longest period is used if switching costs more than the bound, for example with
+/// very many processes.
 const PERIOD: Duration = Duration::from_millis(200);
 const LONGEST_PERIOD: Duration = Duration::from_secs(5);
-/// Share of the bound that beginning and ending a burst takes, where the period can be long enough for that.
+/// Share of the overhead bound for beginning and ending bursts, if the longest period allows it.
 const SWITCHING: f64 = 0.25;
 /// Time from one attempt to switch a process to the next.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -42,8 +43,8 @@ pub(super) struct Bursts {
     counted: Duration,
     /// Time that the last begin and the last end of a burst took.
     cost: [Duration; 2],
-    /// Processes whose code is still to be switched, as a thread stood in the way, and when that was tried last. Such sites are frequent
-    /// ones, which would be missed.
+    /// Processes whose code is still to be switched, because a thread was among the bytes that change; and when the
+    /// next attempt is due. Such sites are frequent ones, which would be missed.
     pub(super) unswitched: BTreeSet<Pid>,
     pub(super) next_try: Instant,
     number: u64,
@@ -129,7 +130,7 @@ impl Bursts {
         BurstWeight { weight, bursts: self.number + u64::from(self.counting) }
     }
 
-    /// What of the time was counted, in words; None if all of it.
+    /// Text for the part of the time in which calls were counted; `None` if it is all of the time.
     pub(super) fn said(&self) -> Option<String> {
         let begun = self.begun?;
         let time = begun.elapsed().as_secs_f64();

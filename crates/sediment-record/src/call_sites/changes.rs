@@ -29,7 +29,7 @@ impl Changes {
         self.changed.extend_from_slice(changed);
     }
 
-    /// Makes room for so many changes, most of which are distances.
+    /// Reserves room for this many changes; most of them are distances.
     pub(super) fn reserve(&mut self, changes: usize) {
         const USUAL: usize = 5;
         self.places.reserve(changes);
@@ -51,7 +51,7 @@ impl Changes {
         })
     }
 
-    /// Start of the change of several instructions in which this address lies, behind its first byte.
+    /// Finds the start of a change of several instructions that contains this address after its first byte.
     pub(super) fn window_at(&self, address: u64) -> Option<u64> {
         let behind = self.places.partition_point(|(at, ..)| *at < address);
         let (at, length, ..) = *self.places.get(behind.checked_sub(1)?)?;
@@ -84,7 +84,7 @@ impl Changes {
         sorted
     }
 
-    /// The same where stubs are so much further away; None if they would be too far.
+    /// Returns the same changes for stubs at this further distance; `None` if they would be too far.
     pub(super) fn moved(&self, by: i64) -> Option<Self> {
         let mut changes = self.clone();
         let mut end = 0;

@@ -20,8 +20,9 @@ pub(super) enum CodeState {
 /// Bytes that are read and written at once.
 const AT_ONCE: u64 = 64 * PAGE;
 
-/// Makes those changes that pass, of a file at a place in memory, whole pages at once: no change lies across two. Returns the number of
-/// changes that were not made because the memory contained neither the old nor the new bytes.
+/// Makes the changes of a file that pass the filter, at a place in memory, whole pages at once: no change spans two
+/// pages. Returns the number of changes that were not made because the memory contained neither the old nor the new
+/// bytes.
 pub(super) fn write_changes(
     memory: &File,
     (bias, changes): (u64, &Changes),

@@ -7,7 +7,7 @@
 //! - by the one thread of a program that has just begun, in the stub of the dynamic linker's first notice: nothing of the program has run, and no
 //!   filter of system calls can be there
 //! - where no file of the program has words by which it may look for its mappings
-//! - in place of one mapping of the same part of the same file, of which the process has no page of its own
+//! - in place of one mapping of the same part of the same file, without pages that belong to the process alone
 //! - while the file has its old times, and, once in a while, its old bytes
 
 use super::code::{PreparedPages, is_of_file};
@@ -96,7 +96,8 @@ impl CodeCopy {
         Some(Self { segments, compared: Cell::new(Instant::now()), changed })
     }
 
-    /// What a process is to map, which has mapped the file with this bias; None if it is not the same.
+    /// Returns the copies to map in a process that has mapped the file with this bias; `None` if the file is not the
+    /// same.
     pub(super) fn mapped(
         &self,
         (process, bias, inode): (Pid, u64, u64),
@@ -172,7 +173,7 @@ impl CopiedSegment {
     }
 }
 
-/// When a file was changed last, as it says, and as the system saw it.
+/// Returns when a file was last changed: the modification time, and the system's change time.
 fn times(file: &File) -> Option<[i64; 4]> {
     use std::os::unix::fs::MetadataExt as _;
     let about = file.metadata().ok()?;

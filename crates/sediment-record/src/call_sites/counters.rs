@@ -29,7 +29,7 @@ pub(super) const OWN_ADDRESS: u64 = 24;
 pub(super) const MAPPED_COPIES: u64 = 32;
 pub(super) const COPIES_PATH: u64 = 64;
 pub(super) const COPIES: u64 = 256;
-/// Copies that the list has room for.
+/// Largest number of copies in the list.
 pub(super) const MOST_COPIES: usize = ((TARGETS - COPIES) / 24 - 1) as usize;
 /// Number of notices of new libraries, on the page that the whole recording shares.
 pub(super) const NOTICES: u64 = 64;
@@ -40,7 +40,7 @@ pub(super) const TARGET_BYTES: u64 = 32;
 pub(super) const TARGET_BITS: u32 = 13;
 /// Entries that are looked at.
 pub(super) const PROBES: u32 = 16;
-/// Bytes of the table, with room behind its last entry to look on.
+/// Bytes of the table, with room after its last entry for a search to continue.
 pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TARGET_BYTES;
 /// Number of traced calls, in the header of a block, and where the last of them are: each is the low half of the address in its stub, and
 /// that of its target if it is indirect, of 4 bytes each.
@@ -117,7 +117,7 @@ pub(super) struct SiteCounts {
 }
 
 impl SiteCounts {
-    /// Adds the counters of a file, as they are in a block.
+    /// Adds the counters of a file from a block.
     pub(super) fn add(&mut self, counters: &FileCounters, numbers: &[u8]) {
         let place = |at: u64| (at - counters.at) as usize;
         let (calls, rest) = numbers.split_at(place(counters.firsts()).min(numbers.len()));
@@ -199,10 +199,10 @@ impl SiteCounts {
     }
 }
 
-/// What calls in bursts stand for.
+/// Weight of the calls in bursts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BurstWeight {
-    /// Calls that one stands for.
+    /// Number of calls that one counted call represents.
     pub(super) weight: f64,
     /// Number of bursts.
     pub(super) bursts: u64,

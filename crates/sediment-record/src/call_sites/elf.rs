@@ -287,7 +287,7 @@ pub(super) fn linkage_stubs(
     (sections, found)
 }
 
-/// Addresses of code that words of data may be.
+/// Collects the words of data that may be addresses of code.
 pub(super) fn words_of_data(image: &PlannedFile<'_>, targets: &mut Vec<u64>) {
     for (start, bytes) in &image.data {
         let skip = usize::try_from(start.wrapping_neg() & 7).unwrap_or(0).min(bytes.len());

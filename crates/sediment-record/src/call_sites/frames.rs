@@ -15,7 +15,7 @@ use std::ops::Range;
 pub(super) struct CodeUnit {
     /// Its code, by address as linked.
     pub(super) code: Range<u64>,
-    /// True if its frame is set up before its first instruction, as in the cold part of a function.
+    /// True if its frame is set up before its first instruction, for example in the cold part of a function.
     pub(super) is_part: bool,
     /// Address of its table of landing pads, if it has one.
     pub(super) exceptions: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct UnwindTables<'a> {
 }
 
 impl<'a> UnwindTables<'a> {
-    /// Those in a section `.eh_frame` at this address.
+    /// Reads the unwind tables of a section `.eh_frame` at this address.
     pub(super) fn new(section: &'a [u8], address: u64) -> Self {
         Self {
             section: EhFrame::new(section, LittleEndian),
@@ -82,8 +82,8 @@ impl<'a> UnwindTables<'a> {
         units
     }
 
-    /// Code of a unit that runs with nothing but the return address on the stack, as before a function's first instruction and before a
-    /// tail jump: the frame address is the stack pointer and 8 bytes.
+    /// Finds the code of a unit that runs with only the return address on the stack, for example before a function's
+    /// first instruction and before a tail jump: the frame address is the stack pointer and 8 bytes.
     pub(super) fn bare(&self, unit: &CodeUnit) -> Vec<Range<u64>> {
         self.bare_or_none(unit).unwrap_or_default()
     }

@@ -31,17 +31,18 @@ use std::rc::Rc;
 
 /// Distance of that room below the dynamic linker: libraries find their place between them first.
 const BELOW_LIBRARIES: u64 = 1 << 30;
-/// Distance of the room near the program below it, and above a program that lies too low for that: its heap grows there.
+/// Distance of the room below its program; and above a program whose address is too low for that, because its heap
+/// grows there.
 const BELOW_PROGRAM: u64 = 64 << 20;
 const ABOVE_PROGRAM: u64 = 1 << 30;
-/// Below this address there is room for the counters of a program that lies low.
+/// Below this address there is room for the counters of a program with a low address.
 const FAR: u64 = 1 << 46;
 /// Blocks of counters: threads beyond that share them.
 const BLOCKS: u64 = 64;
 /// Blocks of a program that locks all its memory, which then has to be there.
 const BLOCKS_OF_LOCKED: u64 = 2;
 
-/// Room for stubs, as a program has mapped it.
+/// Room for stubs that a program has mapped.
 #[derive(Debug)]
 struct MappedRoom {
     address: u64,
@@ -74,9 +75,9 @@ pub(super) struct FileInMemory {
     pub(super) is_mapped: bool,
     /// True if its code leads to stubs at all times: it is the dynamic linker, by which new libraries are noticed.
     is_always_counted: bool,
-    /// Sites that are counted in bursts alone.
+    /// Sites that are counted only in bursts.
     sampled: SiteMarks,
-    /// What was counted before that, of sampled sites.
+    /// Counts of sampled sites from before that.
     before: SiteCounts,
 }
 
@@ -124,12 +125,12 @@ pub(super) struct ProgramImage {
     pub(super) has_just_begun: bool,
     /// True if it may look at what is mapped where.
     reads_mappings: bool,
-    /// Copies that a waiting thread is to map, and how many were told to which block.
+    /// Copies for a waiting thread to map, and how many were announced to which block.
     copies: Vec<MappedCopy>,
     told_copies: Option<(u32, u32)>,
 }
 
-/// What all programs of a recording have in common.
+/// Parts that all programs of a recording have in common.
 #[derive(Debug)]
 pub(super) struct CommonParts {
     pub(super) modules: PlannedModules,
@@ -166,7 +167,7 @@ impl ProgramImage {
             Some(at)
         };
         let own_stubs = size(&planned.plan).max(PAGE);
-        // A part of the data segment behind the file's pages is the heap's.
+        // A part of the data segment after the file's pages belongs to the heap.
         let near_program = match place.start.checked_sub(BELOW_PROGRAM + own_stubs) {
             Some(below) if below > ABOVE_PROGRAM => below,
             _ => place.end.next_multiple_of(PAGE) + ABOVE_PROGRAM,
@@ -180,7 +181,7 @@ impl ProgramImage {
         }
         let data = SHARED_PAGE + block_length * count;
         let above = library_stubs.unwrap_or(own_stubs);
-        // It may be anywhere, and lies near where there is room.
+        // It may be anywhere; it is placed near if there is room.
         let data = match find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM)) {
             Some(near) => near,
             None => match find_below(&mapped, data, above).or_else(|| find_below(&mapped, data, FAR)) {
@@ -258,7 +259,8 @@ impl ProgramImage {
         self.blocks.offset + self.block_length * u64::from(block)
     }
 
-    /// Has the one thread of a program that begins stop itself at the first notice of libraries: it need not be looked for.
+    /// Makes the only thread of a program that begins stop at the first notice of libraries, so that we need not look
+    /// for it.
     pub(super) fn expect_stop(&self, block: u32, expected: bool, shared: &SharedMemory) {
         // Without it, it is looked for.
         let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &u32::from(expected).to_le_bytes());
@@ -302,7 +304,7 @@ impl ProgramImage {
         shared.write(at + COPIES, &list)
     }
 
-    /// True if it has not mapped all copies of code that it was told to map: of these files, nothing is counted.
+    /// True if it has not mapped all copies of code that it was told to map. In these files, nothing is counted.
     pub(super) fn lacks_copies(&self, shared: &SharedMemory) -> bool {
         self.told_copies
             .is_some_and(|(block, told)| shared.number(self.block_offset(block) + MAPPED_COPIES) != told)
@@ -357,7 +359,7 @@ impl ProgramImage {
         let mut traits = Vec::new();
         for file in &mut self.files {
             let start = file.range.start;
-            // What comes to its place later is another.
+            // A later mapping in its place is another file.
             file.is_mapped &= mapped.iter().any(|mapping| mapping.range.contains(&start));
         }
         for mapping in mapped.iter().filter(|mapping| mapping.executable && mapping.path.starts_with('/')) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Has a stopped thread run a short piece of code that makes system calls: it lies for that time where the code of a file is padded by
-//! zeros.
+//! Makes a stopped thread run a short piece of code with system calls. Meanwhile this code is in the zeros that pad the
+//! code of a file.
 
 use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment};
 use crate::tracing::mappings::ProcessMapping;
@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// What the code has done.
+/// Result of the injected code.
 #[derive(Debug)]
 pub(super) struct Injected {
     /// True if all system calls have succeeded.
@@ -96,13 +96,13 @@ fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<use
 /// True if a stopped thread may be in a restartable sequence (rseq(2)). The kernel aborts the sequence if the thread continues in it, but
 /// not if the thread continues in other code and comes back.
 pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
-    /// Of its area, where the address of the sequence is.
+    /// Offset of the address of the sequence in the thread's area.
     const SEQUENCE: u64 = 8;
     let mut bytes = [0; 8];
     match system::rseq_area(thread) {
         Ok(0) => false,
         Ok(area) => memory.read_exact_at(&mut bytes, area + SEQUENCE).is_err() || bytes != [0; 8],
-        // Before Linux 5.13 nobody can tell.
+        // Before Linux 5.13 this cannot be found out.
         Err(_) => false,
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
     ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
 }
 
-/// Zeros behind the code of a mapping, as much as this and a little more.
+/// Finds zeros after the code of a mapping: this many bytes and a few more.
 fn padding(memory: &File, mapped: &[ProcessMapping], length: u64) -> Option<u64> {
     const ALIGNED: u64 = 16;
     mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
@@ -125,7 +125,7 @@ fn padding(memory: &File, mapped: &[ProcessMapping], length: u64) -> Option<u64>
         let mut bytes = vec![1; (mapping.range.end - from) as usize];
         memory.read_exact_at(&mut bytes, from).ok()?;
         let place = (mapping.range.end - length) & !(ALIGNED - 1);
-        // What begins right behind code may belong to it.
+        // Zeros right after the code may belong to it.
         bytes.iter().all(|byte| *byte == 0).then_some(place)
     })
 }

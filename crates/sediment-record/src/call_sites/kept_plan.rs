@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The decisions of a plan as they are kept: which sites change, and where functions begin.
+//! The decisions of a plan in the cache: which sites change, and where functions begin.
 //!
-//! What changes at a site, and what its stub runs, is always made from the bytes of the file. A plan is refused as a whole if the bytes at
-//! one of its sites are not those of such a site. Facts that the bytes cannot show (for example that no branch leads between moved
-//! instructions) are taken from the plan on trust: only the user can write the folder, and a checksum protects the file.
+//! The change at a site and the code of its stub are always made from the bytes of the file. A plan is refused as a
+//! whole if the bytes at one of its sites are not those of such a site. Facts that the bytes cannot show (for example
+//! that no branch leads between moved instructions) are taken from the plan on trust: only the user can write the
+//! folder, and a checksum protects the file.
 //!
 //! ```text
 //! traits, functions, direct calls, other direct sites, indirect sites, refused sites
@@ -138,7 +139,7 @@ pub(super) fn write(plan: &PlanDecisions<'_>) -> Vec<u8> {
     to.bytes
 }
 
-/// The decisions as they are kept, if they are of this file. `stubs`: its linkage stubs with their slots.
+/// Reads the kept decisions, if they belong to this file. `stubs`: its linkage stubs with their slots.
 pub(super) fn read(
     kept: &[u8],
     image: &PlannedFile<'_>,

@@ -84,7 +84,7 @@ fn identity(process: Pid, mapping: &ProcessMapping) -> Identity {
     (mapping.path.clone(), mapping.inode, device, size, seconds, nanoseconds)
 }
 
-/// Name of a file without its folder, and without the kernel's word for one that was removed.
+/// Name of a file without its folder, and without the kernel's suffix for a removed file.
 pub(super) fn base_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit_once('/').map_or(path, |(_, name)| name)

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// What is open of a process, until it becomes another program.
+/// Open files of a process, until it becomes another program.
 #[derive(Debug)]
 pub(super) struct OpenedProcess {
     pub(super) memory: File,
@@ -16,7 +16,7 @@ pub(super) struct OpenedProcess {
 }
 
 impl OpenedProcess {
-    /// That of one of its threads that has not ended.
+    /// Opens them through a thread of the process that has not ended.
     pub(super) fn of(thread: Pid) -> io::Result<Self> {
         Ok(Self {
             memory: File::options().read(true).write(true).open(format!("/proc/{thread}/mem"))?,

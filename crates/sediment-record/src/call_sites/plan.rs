@@ -13,7 +13,8 @@
 //!    where the old call ended: the return address stays. No branch may lead between the moved instructions. Known targets are those of
 //!    direct branches, jump tables, addresses in data and in `lea`, and landing pads.
 //! 4. Stubs change the flags. A callee that reads a flag before it writes it is refused; compilers keep nothing in flags over a call.
-//! 5. The changed bytes of a site lie in one page, so that a recorder killed in the middle leaves complete instructions.
+//! 5. The changed bytes of a site are in one page, so that a recorder killed in the middle leaves complete
+//!    instructions.
 //!
 //! Ties: sites are in the order of their addresses, and the first of two that need the same byte has it.
 
@@ -31,7 +32,7 @@ use super::windows::{FoundSite, WindowChoice};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-/// What changes in a file.
+/// The changes in a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SitePlan {
     /// Addresses that the file occupies, in whole pages.
@@ -112,7 +113,7 @@ impl SitePlan {
         true
     }
 
-    /// Why nothing of a file would change, as far as its headers tell.
+    /// Returns why nothing in a file would change, if its headers show it.
     pub(super) fn reason_to_leave(bytes: &[u8]) -> Option<&'static str> {
         match PlannedFile::parse(bytes) {
             Err(why) => Some(why),

@@ -36,7 +36,7 @@ pub(super) struct PlanName([u8; SUM]);
 /// The folder of kept plans.
 #[derive(Debug)]
 pub(super) struct PlanCache {
-    /// None where nothing is kept.
+    /// `None` if nothing is kept.
     folder: Option<File>,
     /// The program that makes the plans: its device, inode, size and time of last change.
     maker: [u64; 5],
@@ -44,12 +44,12 @@ pub(super) struct PlanCache {
 }
 
 impl PlanCache {
-    /// That of the user, with at most so many bytes.
+    /// Opens the user's cache, with at most this many bytes.
     pub(super) fn of_user(most: u64) -> Self {
         user_folder().map_or_else(Self::none, |folder| Self::in_folder(&folder, most))
     }
 
-    /// One in a folder, which is made if there is none.
+    /// Opens a cache in a folder, which is made if it is missing.
     pub(super) fn in_folder(path: &Path, most: u64) -> Self {
         Self { folder: opened(path, true).ok(), most: most.min(MOST), ..Self::none() }
     }
@@ -62,7 +62,7 @@ impl PlanCache {
         Self { folder: None, maker, most: 0 }
     }
 
-    /// Name of the plan of a file with these parts, by their offsets; None where nothing is kept.
+    /// Name of the plan of a file with these parts, by their offsets; `None` if nothing is kept.
     pub(super) fn name<'a>(&self, parts: impl Iterator<Item = (u64, &'a [u8])>) -> Option<PlanName> {
         self.folder.as_ref()?;
         let mut sum = Sha256::new();
@@ -93,7 +93,7 @@ impl PlanCache {
             return None;
         }
         let now = TimeSpec::new(0, nix::libc::UTIME_NOW);
-        // Those that were used last stay longest. Without the time, it goes earlier.
+        // The most recently used plans stay longest. If the time cannot be set, this plan is removed earlier.
         let _ = utimensat(folder, file_name(name).as_str(), &now, &now, UtimensatFlags::NoFollowSymlink);
         Some(plan.to_vec())
     }
@@ -138,7 +138,7 @@ fn user_folder() -> Option<PathBuf> {
     Some(caches.join("sediment"))
 }
 
-/// Opens the folder, which is made if there is none and one is wanted. It is the user's alone.
+/// Opens the folder; makes it if it is missing and wanted. Only the user can access it.
 fn opened(path: &Path, is_wanted: bool) -> io::Result<File> {
     if is_wanted {
         if let Some(above) = path.parent().filter(|above| !above.exists()) {

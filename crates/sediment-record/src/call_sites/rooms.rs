@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room for stubs in the shared memory. Stubs depend on distances alone, so programs that have a file and the room alike map the same stubs,
-//! which are made and written once.
+//! Room for stubs in the shared memory. Stubs depend on distances alone, so programs with the same distance between a
+//! file and its room map the same stubs, which are made and written once.
 
 use super::counters::{FILES, FileCounters};
 use super::entrance::Region;
@@ -25,7 +25,7 @@ const KEPT: usize = 32;
 
 /// The function that the dynamic linker calls when libraries have come or gone.
 pub(super) const NOTICE: &str = "_dl_debug_state";
-/// What it says of them (struct r_debug of the C library's link.h), and the place of its state there.
+/// The dynamic linker's data about them (struct r_debug of the C library's link.h), and the offset of its state there.
 const STATE: &str = "_r_debug";
 const STATE_AT: u64 = 24;
 
@@ -60,7 +60,7 @@ pub(super) struct FoundStubs {
     pub(super) stubs: Rc<Stubs>,
 }
 
-/// Stubs of a file, as they lie in a room.
+/// Stubs of a file in a room.
 #[derive(Debug)]
 struct PlacedStubs {
     module: usize,
@@ -191,7 +191,7 @@ impl StubRooms {
         Self { are_traced, of_programs: Vec::new(), of_libraries: Vec::new() }
     }
 
-    /// Room for a program's own file: at this distance, with counters behind those of libraries.
+    /// Room for a program's own file: at this distance, with counters after those of libraries.
     pub(super) fn of_program(
         &mut self,
         (module, planned): (usize, &PlannedModule),
@@ -224,7 +224,7 @@ impl StubRooms {
         Ok(room)
     }
 
-    /// Has the stubs of all programs note calls, or no more.
+    /// Makes the stubs of all programs note calls, or stops that.
     pub(super) fn switch_hooks(&self, are_open: bool, shared: &SharedMemory) -> io::Result<()> {
         let of_programs = self.of_programs.iter().map(|(.., room)| room);
         of_programs

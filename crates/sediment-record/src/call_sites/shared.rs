@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that the recorder shares with what it records: a file without a name, of which programs map parts. What a program has
-//! counted stays there, however it ends.
+//! The memory that the recorder shares with the recorded programs: a file without a name; programs map parts of it. The
+//! counts of a program stay there, however it ends.
 
 use crate::tracing::system::MappedWords;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -72,7 +72,7 @@ impl SharedMemory {
     /// Gives the memory of a part back.
     pub(super) fn give_back(&self, part: &Range<u64>) {
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        // What stays is in memory for longer, and nothing else.
+        // If this fails, the part only stays in memory for longer.
         let _ = fallocate(&self.file, flags, part.start as i64, (part.end - part.start) as i64);
     }
 
@@ -94,7 +94,7 @@ impl SharedMemory {
     pub(super) fn read(&self, part: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (part.end - part.start) as usize];
         if self.has_data(&part) {
-            // What cannot be read counts as nothing.
+            // A part that cannot be read counts as zeros.
             let _ = self.file.read_exact_at(&mut bytes, part.start);
         }
         bytes

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a page, within which the bytes of a site lie.
+/// Bytes of a page; the bytes of a site are in one page.
 pub(super) const PAGE: u64 = 4096;
 
 /// Form of a direct site.
@@ -70,15 +70,15 @@ pub(super) struct RelocatedCode {
 pub(super) struct IndirectSite {
     /// Address of the call or jump.
     pub(super) at: u64,
-    /// The bytes that change. The last instruction in them is the call or jump; behind a jump, padding may follow.
+    /// The bytes that change. The last instruction in them is the call or jump; padding may follow a jump.
     pub(super) window: Range<u64>,
     /// True if it jumps.
     pub(super) is_tail: bool,
-    /// The bytes as the file has them.
+    /// The bytes of the file.
     pub(super) original: Vec<u8>,
     /// Instructions before the call.
     pub(super) before: RelocatedCode,
-    /// Loads the target into r11, which lies saved on the stack.
+    /// Loads the target into r11, which is saved on the stack.
     pub(super) load: RelocatedCode,
     /// Jumps to the target.
     pub(super) go: RelocatedCode,
@@ -158,10 +158,10 @@ pub(super) type RefusedSites = BTreeMap<Cow<'static, str>, u64>;
 /// Bytes of a direct call or jump.
 pub(super) const JUMP: u64 = 5;
 
-/// Bytes that a stub puts on the stack before it loads the target: r11, and behind the red zone if it is jumped to.
+/// Bytes that a stub puts on the stack before it loads the target: r11, below the red zone if the stub is jumped to.
 pub(super) const RED_ZONE: i64 = 128;
 
-/// True if these bytes lie in one page.
+/// True if these bytes are in one page.
 pub(super) fn in_one_page(bytes: &Range<u64>) -> bool {
     bytes.start / PAGE == (bytes.end - 1) / PAGE
 }

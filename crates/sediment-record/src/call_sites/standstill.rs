@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Brings threads to a standstill, so that code may change under them.
 //!
-//! Three sorts of thread do not stop when asked, and must not be waited for: one whose process becomes another program waits for its other
-//! threads to end, so these go on; one that ends runs no more of its program; and the parent of a vfork waits in the kernel for its child.
+//! Three sorts of thread do not stop when asked, and must not be waited for: one whose process becomes another program
+//! waits for its other threads to end, so these go on; one that ends runs no further instruction of its program; and
+//! the parent of a vfork waits in the kernel for its child.
 
 use super::supervisor::{Supervisor, TICK};
 use crate::tracing::system::{self, Resume, Status};
@@ -18,9 +19,10 @@ pub(super) struct Standstill {
     /// The process that is to stand still; None for all.
     process: Option<Pid>,
     running: BTreeSet<Pid>,
-    /// Those that have run their last. Where we let go, they are to be waited for: a dead thread is traced until then.
+    /// Threads that have run their last instruction. Before we let a process go, we must wait for them: a dead thread
+    /// is traced until then.
     ending: BTreeSet<Pid>,
-    /// Those that stand still, each with what stopped it.
+    /// Threads that stand still, each with the status that stopped it.
     pub(super) stopped: HashMap<Pid, Status>,
 }
 

@@ -91,7 +91,7 @@ pub(super) fn available() -> Result<()> {
     let process = waiting.process;
     let seized = ptrace::seize(process, ptrace::Options::empty())
         .map_err(|error| refusal::not_allowed(process, true, error));
-    // It ends as it is not let go.
+    // Dropping `waiting` ends the program, because it was never released.
     drop(waiting);
     starting::wait_for_end(process);
     seized
@@ -200,7 +200,7 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
         let Some(thread) = running_thread(process) else {
             return Err(Error::new(ErrorCode::NotFound, format!("no process {id}")));
         };
-        // What cannot be read now is found out when it is taken on.
+        // If something cannot be read now, the attach finds the problem later.
         let differs = |what: &str| {
             let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
             of(thread).is_some_and(|its| Some(its) != of(us))
@@ -219,7 +219,7 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
     Ok(())
 }
 
-/// What was counted.
+/// Makes the recording from the counts.
 fn recording(supervisor: &Supervisor<'_>) -> (Recording, Vec<Step>) {
     let source = ProfileSource::new(NAME, "calls", &[OwnCost]);
     let (mut recording, steps) =

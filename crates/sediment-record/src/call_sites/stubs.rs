@@ -48,7 +48,7 @@ pub(super) struct StubPlacement {
     pub(super) counters: FileCounters,
     /// The function that the dynamic linker calls when libraries have come or gone, as linked.
     pub(super) notice: Option<u64>,
-    /// The number that says what that is about, as linked: 0 once libraries have come or gone.
+    /// Address of the state that this call reports, as linked: 0 once libraries have come or gone.
     pub(super) state: Option<u64>,
     /// True if the stubs have hooks.
     pub(super) is_traced: bool,
@@ -59,7 +59,7 @@ pub(super) struct StubPlacement {
 pub(super) struct Hook {
     /// Offset in the stubs, a multiple of 8.
     pub(super) at: u32,
-    /// Index of the direct site, or of the indirect one behind all direct ones.
+    /// Index of the site: direct sites come first, then indirect ones.
     pub(super) site: u32,
     /// The word there without and with the call.
     pub(super) words: [u64; 2],
@@ -243,7 +243,7 @@ impl Stubs {
         }
     }
 
-    /// The same stubs so much further from their file; None if they would be too far.
+    /// Returns the same stubs for this further distance from their file; `None` if they would be too far.
     pub(super) fn moved(&self, by: i64) -> Option<Self> {
         let mut code = self.code.clone();
         for place in &self.outside {
@@ -303,7 +303,8 @@ impl SharedCode {
         code.align(16);
         let number_other = code.here();
         let others = slots + call_bytes * calls;
-        // The distance of the instruction behind that call depends on the form of the jump before it: the quotient does not.
+        // The distance of the instruction after that call depends on the form of the jump before it: the quotient does
+        // not.
         number(code, others, other_bytes, firsts + 4 * calls)?;
         code.align(16);
         let sequence = code.here();
@@ -383,7 +384,7 @@ fn note_call(code: &mut CodeWriter, is_indirect: bool) {
     code.put(&[0x59, 0x58, 0xc3]); // pop rcx; pop rax; ret
 }
 
-/// Counts the target in r11 of the site whose record lies on the stack behind the return address, and takes that off.
+/// Counts the target in r11 for the site whose record is on the stack after the return address, and removes the record.
 fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
     code.put(&PUSH_RAX_RCX_RDX);
     code.put(&[0x8b, 0x44, 0x24, 32]); // mov eax, [rsp+32]
@@ -476,7 +477,8 @@ fn direct(
 /// Bytes of the longest instruction of a direct site.
 const LONGEST: usize = 6;
 
-/// Instruction of a direct site, as it is and as it leads to its stub; the last byte of shorter ones means nothing.
+/// Instruction of a direct site, in its original form and with the way to its stub; the last byte of shorter ones is
+/// not used.
 fn changed_site(
     site: &DirectSite,
     placement: &StubPlacement,

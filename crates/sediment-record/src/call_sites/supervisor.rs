@@ -5,12 +5,12 @@
 //! Between these it runs untouched. Three things are done at such stops:
 //!
 //! - a program that begins maps our memory, and its code leads to stubs from then on: `entrance`, `image`
-//! - a new thread or process has a block of counters of its own, by the register gs
+//! - each new thread or process gets its own block of counters; its gs base points to it
 //! - at the end of a process the callees of its linkage stubs are read
 //!
-//! The dynamic linker calls a function for debuggers when libraries have come or gone. Its stub waits for a moment, in the program's own
-//! code: we look for that with each tick, stop the thread, change the new libraries, and let it go on. No thread makes a system call that
-//! it would not make without us, but for those at its beginning.
+//! The dynamic linker calls a function for debuggers when libraries have come or gone. Its stub waits for a moment, in
+//! the program's own code: we look for that with each tick, stop the thread, change the new libraries, and let it go
+//! on. No thread makes a system call that it would not make without us, except at its beginning.
 //!
 //! If we are killed at any step, the kernel lets all threads go on. Stubs and counters stay where they are.
 
@@ -72,7 +72,7 @@ pub(super) struct FollowedThread {
     is_new: bool,
     /// True if it was interrupted because it waits for us.
     asked: bool,
-    /// True once it runs no more of its program.
+    /// True after it has run the last instruction of its program.
     pub(super) is_ending: bool,
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Supervisor<'a> {
     opened: HashMap<Pid, Rc<OpenedProcess>>,
     /// Images whose stubs may still be executed by threads that were released.
     outliving: Vec<ProgramImage>,
-    /// Of processes that are about to be attached to.
+    /// Prepared images of processes before the attach.
     pub(super) prepared: HashMap<Pid, ProgramImage>,
     pub(super) tally: CallTally,
     trace: Option<CallTrace>,
@@ -303,7 +303,7 @@ impl<'a> Supervisor<'a> {
     }
 
     pub(super) fn go_on(&self, thread: Pid, signal: i32) {
-        // One that has ended meanwhile is told of next.
+        // If the thread has ended, the next wait reports it.
         let _ = system::resume(thread, Resume::Run, signal);
     }
 
@@ -325,7 +325,7 @@ impl<'a> Supervisor<'a> {
             let image = self.images[number].as_mut()?;
             image.threads += 1;
             if std::mem::take(&mut image.has_just_begun) {
-                // Whatever it does next, it is no more a program that begins.
+                // From now on it is not a program that has just begun.
                 image.expect_stop(block, false, &self.common.shared);
             }
             let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
@@ -430,7 +430,7 @@ impl<'a> Supervisor<'a> {
         self.changing += begun.elapsed();
     }
 
-    /// Sets the code of a stopped thread's program back, as it is not to be recorded any further.
+    /// Restores the code of a stopped thread's program, because it is not recorded any further.
     fn leave(&mut self, thread: Pid, why: Reason) {
         let Some(place) = self.threads.get(&thread).and_then(|found| found.place) else { return };
         let opened = self.threads.get(&thread).map(|found| self.opened_of(thread, found.process));
@@ -479,7 +479,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Adds what a program has counted, of which nothing runs any more.
+    /// Adds the counts of a program that no thread runs any more.
     fn retire(&mut self, number: usize) {
         if let Some(image) = self.images[number].take() {
             if let Some(left) = &mut self.common.memory_left {
@@ -506,7 +506,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// A process has become another program: its threads are gone but for one. Those that were there.
+    /// Removes the threads of a process after an exec, which ends all but one. Returns the removed threads.
     pub(super) fn replace_threads(&mut self, process: Pid) -> Vec<Pid> {
         let gone = self.threads.iter().filter(|(_, thread)| thread.process == process);
         let gone: Vec<Pid> = gone.map(|(id, _)| *id).collect();
@@ -620,13 +620,13 @@ impl<'a> Supervisor<'a> {
 /// Why a program is not recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Left {
-    /// What it starts may be recorded.
+    /// The programs that it starts may be recorded.
     Followed(Reason),
-    /// It is traced no longer.
+    /// It is not traced any more.
     Free(Reason),
 }
 
-/// Place of a file of which this is one mapping: from its first mapping to its last.
+/// Finds the range of a file in memory from one of its mappings: from its first mapping to its last.
 fn extent(mapped: &[ProcessMapping], of: &ProcessMapping) -> Range<u64> {
     let same = mapped.iter().filter(|mapping| mapping.inode == of.inode && mapping.path == of.path);
     let (mut start, mut end) = (of.range.start, of.range.end);

@@ -29,7 +29,7 @@ pub(super) struct IndirectBranch {
     pub(super) short_to: Option<u64>,
 }
 
-/// What decoding all functions has found.
+/// Result of decoding all functions.
 #[derive(Default)]
 pub(super) struct Sweep {
     pub(super) branches: Vec<DirectBranch>,
@@ -64,7 +64,7 @@ struct DecodedUnit<'a, 'b> {
     block: Vec<u64>,
     /// True if one of them may read a table.
     reads_table: bool,
-    /// Data has addresses inside the function, as of a jump by a table of addresses.
+    /// True if data contains addresses inside the function, for example a jump table.
     has_labels: bool,
     /// It jumps inside itself by addresses.
     jumps: bool,
@@ -76,7 +76,7 @@ struct DecodedUnit<'a, 'b> {
 }
 
 impl Sweep {
-    /// Decodes all functions; `overlaps`: those that share bytes with another, of which nothing changes.
+    /// Decodes all functions; `overlaps`: functions that share bytes with another, and are not changed.
     pub(super) fn of(
         file: &PlannedFile<'_>,
         (units, tables): (&[CodeUnit], &UnwindTables<'_>),
@@ -112,7 +112,7 @@ impl Sweep {
             let others: Vec<_> = others.iter().map(|part| (part, begin(part))).collect();
             let mut all = decode(first, first_overlaps);
             for ((units, overlaps), thread) in others {
-                // Where there may be no more threads, this one does it.
+                // If no further thread can be started, this one does the work.
                 let sweep = match thread.map(std::thread::ScopedJoinHandle::join) {
                     Ok(Ok(sweep)) => sweep,
                     Ok(Err(why)) => std::panic::resume_unwind(why),
@@ -124,7 +124,7 @@ impl Sweep {
         })
     }
 
-    /// Adds what the functions behind these have.
+    /// Appends the results of the functions after these.
     fn append(&mut self, mut other: Self) {
         let before = self.unknown_tables.len();
         other.indirect.iter_mut().for_each(|indirect| indirect.unit += before);
@@ -300,7 +300,7 @@ impl<'a, 'b> DecodedUnit<'a, 'b> {
             self.add_indirect(instruction, true, Some(target));
         }
         if flow == FlowControl::ConditionalBranch {
-            // What follows runs only after it.
+            // The code after it runs only after it.
             self.block.push(at);
         } else {
             self.end_block();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Switches the code of a process whose threads stand still: to the stubs, or back to what the file has.
+//! Switches the code of a process whose threads stand still: to the stubs, or back to the code of the file.
 //!
 //! For a call through a register, the instructions before it move into the stub, so the bytes there differ between the two states. A thread
 //! that stands among them, or continues there when a signal handler returns, must find the bytes that it left. If possible, the thread's
@@ -21,21 +21,21 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SwitchedSites {
     All,
-    /// Those that are counted in bursts alone.
+    /// Sites that are counted only in bursts.
     Sampled,
 }
 
-/// What has become of the code of a process.
+/// Result of switching the code of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switched {
     Whole,
-    /// A thread stood in the way of a site.
+    /// All sites except those whose bytes a thread was executing, or returns to from a signal handler.
     InPart,
-    /// All but what is no more as it was: the program has changed it, or mapped another file there.
+    /// All sites except those that the program has changed or mapped over.
     ButForChanges,
     /// Threads did not stop.
     Running,
-    /// It cannot be written to.
+    /// The code cannot be written to.
     Failed,
 }
 
@@ -52,7 +52,7 @@ impl ProgramImage {
     ) -> io::Result<Switched> {
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped_among(mapped)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
-        // What lies in the place of a file now may still be it.
+        // The mapping that is now in the place of a file may still be this file.
         let is_unclear = |file: &FileInMemory| {
             let is_there = |mapping: &ProcessMapping| file.range.contains(&mapping.range.start);
             file.is_mapped && !file.is_mapped_among(mapped) && mapped.iter().any(is_there)
@@ -101,7 +101,7 @@ impl ProgramImage {
         Ok(is_inside(registers.rip) || places.into_iter().any(is_inside))
     }
 
-    /// True if an address lies among changed bytes, behind their first.
+    /// True if an address is among changed bytes, after the first.
     pub(super) fn has_window_at(&self, address: u64) -> bool {
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped).collect();
         window(&files, address).is_some()
@@ -116,13 +116,13 @@ impl ProgramImage {
     }
 }
 
-/// Start of the changed bytes in which an address lies, behind their first.
+/// Finds the start of the changed bytes that contain an address after their first byte.
 fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
     let file = files.iter().find(|file| file.range.contains(&address))?;
     file.changes().window_at(address.wrapping_sub(file.bias)).map(|start| start.wrapping_add(file.bias))
 }
 
-/// Addresses at which signal handlers that a stopped thread is in have interrupted it, as its stack has them.
+/// Finds on the stack of a stopped thread the addresses at which signal handlers have interrupted it.
 ///
 /// The kernel saves rip, the flags, and the segment of code in words that follow each other (struct sigcontext_64 of Linux).
 fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[ProcessMapping]) -> Vec<u64> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all programs of a recording have counted, and the recording made of it.
+//! The counts of all programs of a recording, and the recording made from them.
 
 use super::modules::{PlannedModules, base_name};
 use sediment_core::plural::counted;

@@ -82,15 +82,15 @@ impl Supervisor<'_> {
         switched
     }
 
-    /// True if a process has the memory of its parent or child until that has ended or become another program.
+    /// True if a process shares the memory of its parent or child until the child has ended or become another program.
     fn is_in_vfork(&self, process: Pid) -> bool {
         let in_vfork = |thread: &Pid| self.vforks.contains_key(thread) || self.waits_in_vfork(*thread);
         let mut own = self.threads.iter().filter(|(_, thread)| thread.process == process);
         own.any(|(id, _)| in_vfork(id))
     }
 
-    /// Lets threads go on that stand among the instructions before a call which are to move: the call would not be counted in this burst, and
-    /// it is the frequent ones that are met so.
+    /// Steps threads out of the instructions that are about to be moved. Otherwise these call sites would be missed in
+    /// this burst, and a thread is most likely to be stopped at frequent call sites.
     fn step_out_of_windows(&mut self, threads: &mut Standstill) {
         let trapped = threads.stopped.iter().filter(|(_, status)| **status == Status::Trapped);
         let trapped: Vec<Pid> = trapped.map(|(id, _)| *id).collect();
@@ -124,7 +124,7 @@ impl Supervisor<'_> {
         let stands = |id: &Pid| threads.stopped.contains_key(id) || self.waits_in_vfork(*id);
         let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return Switched::Whole };
         let Some(image) = &self.images[image] else { return Switched::Whole };
-        // One that does not stop soon is not waited for again and again.
+        // A thread that does not stop soon is not waited for again and again.
         if !own.iter().all(|(id, _)| stands(id)) {
             return Switched::Running;
         }
@@ -135,9 +135,10 @@ impl Supervisor<'_> {
     }
 }
 
-/// Executes single instructions until a thread stands outside windows; what else stopped it, if anything did.
+/// Single-steps a thread until it is outside the bytes that move. Returns the status if something else stopped the
+/// thread.
 fn step_out(thread: Pid, image: &ProgramImage) -> Option<Status> {
-    /// Instructions of a window, at most.
+    /// Largest number of instructions in the bytes that move for one call site.
     const MOST: usize = 32;
     for _ in 0..MOST {
         if !ptrace::getregs(thread).is_ok_and(|registers| image.has_window_at(registers.rip)) {

@@ -111,7 +111,8 @@ impl WindowChoice<'_, '_> {
         Ok(FoundSite::Indirect(site))
     }
 
-    /// Where the bytes end that a jump may change: behind the last instruction of a function, padding is as good as its own bytes.
+    /// Finds the end of the bytes that a jump may change: after the last instruction of a function, padding may change,
+    /// too.
     fn end_with_padding(&self, unit: usize, end: u64, at: u64) -> u64 {
         if end != self.units[unit].code.end || end - at >= JUMP {
             return end;
@@ -129,7 +130,7 @@ impl WindowChoice<'_, '_> {
         place.min(next).min(at + JUMP)
     }
 
-    /// True if a jump leaves nothing on the stack but the return address, as one to another function does.
+    /// True if a jump leaves only the return address on the stack, for example a jump to another function.
     fn is_bare(&mut self, indirect: &IndirectBranch) -> bool {
         let unit = &self.units[indirect.unit];
         if self.bare.as_ref().is_none_or(|(unit, _)| *unit != indirect.unit) {
@@ -151,7 +152,7 @@ fn padding(image: &PlannedFile<'_>, address: u64) -> Option<u64> {
     matches!(nothing.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| nothing.next_ip())
 }
 
-/// The bytes that an indirect site changes, as they were chosen before.
+/// The bytes that an indirect site changes, from an earlier choice.
 pub(super) struct KeptWindow {
     pub(super) at: u64,
     pub(super) window: Range<u64>,
@@ -243,7 +244,8 @@ fn through_slot(
     })
 }
 
-/// Checks that an instruction does the same in a stub, where the return address lies on the stack already unless the stub is jumped to.
+/// Checks that an instruction does the same in a stub, where the return address is already on the stack unless the stub
+/// is jumped to.
 fn movable(instruction: &Instruction, is_jump: bool) -> Result<(), &'static str> {
     if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.has_repne_prefix() {
         return Err("indirect calls after an instruction with a prefix");

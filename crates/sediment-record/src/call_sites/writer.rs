@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes machine code at an address, with distances to what lies elsewhere.
+//! Writes machine code at an address, with distances to code and data elsewhere.
 
 use super::counters::SHARED;
 use super::sites::RelocatedCode;

@@ -18,7 +18,7 @@ const NAME: &str = "cargo-sediment";
 const LONGEST: usize = 1 << 16;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The words of `sediment optimize` that a call by cargo means; None for any other call.
+/// Converts a call by cargo to the arguments of `sediment optimize`; `None` for any other call.
 pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Result<Vec<OsString>>> {
     let name = Path::new(arguments.first()?).file_name()?;
     (name == NAME).then(|| {

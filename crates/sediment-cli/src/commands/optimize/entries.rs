@@ -42,7 +42,7 @@ pub(super) const LEVELS: &str = "levels";
 pub(super) const README: &str = "README";
 /// Beginning of the name of a step that measures a level.
 pub(super) const MEASURE: &str = "measure ";
-/// List of the files of a tree that is built in place, as its build left them.
+/// List of the files of a tree that is built in place, with their state after the build.
 pub(super) const SOURCES: &str = "sources";
 
 /// List of the files of the tree that was copied.
@@ -65,7 +65,7 @@ pub(super) const AT_FIRST: &[&str] = &[
     BUILDING,
 ];
 
-/// A path for a file of the working folder: as text, or as its bytes where it is none.
+/// A path for a file of the working folder: as text, or as bytes if it is not valid UTF-8.
 pub(super) fn to_json(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
 }

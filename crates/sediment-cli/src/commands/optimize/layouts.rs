@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Folder of the padding objects and of the links, in the working folder.
 pub(super) const FOLDER: &str = "layouts";
 
-/// Makes the padding objects. Where `cc` makes none, there are no layouts, which the measurement says.
+/// Makes the padding objects. If `cc` fails, there are no layouts, and the measurement reports that.
 pub(super) fn make_objects(folder: &Path, stop: &Stop, ui: &Ui) -> Result<()> {
     let _ = std::fs::remove_dir_all(folder);
     files::folder(folder)?;

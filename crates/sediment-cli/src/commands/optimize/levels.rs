@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Place of the plugin in sediment's packages, and its name in GCC's folder of plugins.
 const INSTALLED: &str = "/usr/libexec/sediment/sediment.so";
 const NAME: &str = "sediment.so";
-/// Words for GCC: to count, and to compile by counters.
+/// Options for GCC: to count, and to compile with counters.
 const COUNTING: &[&str] = &["-fprofile-generate", "-ftest-coverage", "-fprofile-update=prefer-atomic"];
 const COUNTED: &[&str] = &[
     "-fprofile-use",
@@ -36,10 +36,10 @@ const COUNTED: &[&str] = &[
     "-Wno-missing-profile",
     "-Wno-coverage-mismatch",
 ];
-/// Words against optimisations that counters turn on, and whose copies of code are larger than what they gain (docs/proofs/pgo.md). The same words
-/// are in gcc-plugin/compiler.
+/// Options that disable optimisations which `-fprofile-use` enables, and whose code growth costs more than they gain
+/// (docs/proofs/pgo.md). The same options are in gcc-plugin/compiler.
 const FEWER: &[&str] = &["-fno-unroll-loops", "-fno-peel-loops"];
-/// More of them, where blocks are split by counts of their own.
+/// Further such options, for a build whose blocks are also split by counts.
 const LEAN: &[&str] = &[
     "-fno-tracer",
     "-fno-split-loops",
@@ -47,8 +47,8 @@ const LEAN: &[&str] = &[
     "-fno-ipa-cp-clone",
     "-fvect-cost-model=very-cheap",
 ];
-/// Words for clang: to count, and to compile by counters. A function is known by its source's name alone, as copies lie in folders of
-/// their own.
+/// Options for clang: to count, and to compile with counters. Functions are identified by the source's base name,
+/// because each level is built in its own folder.
 const CLANG_BOTH: &[&str] = &["-mllvm", "-static-func-full-module-prefix=false"];
 const CLANG_COUNTED: &[&str] = &["-Wno-profile-instr-out-of-date", "-Wno-profile-instr-unprofiled"];
 /// Processor time of a process while callgrind counts blocks, in seconds; what runs later is not counted. And the limit of the whole.
@@ -60,7 +60,7 @@ const LEAST_USER: f64 = 0.1;
 /// The plugin that was named, or is installed.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no plugin.
 pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
     let of_gcc = compiler::own_folder("plugin").map(|folder| folder.join(NAME));
     let found = match named {
@@ -78,11 +78,11 @@ pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
         .map_err(|_| missing("this file is not a plugin for GCC").with_input(files::display(&found)))
 }
 
-/// What a level is built by.
+/// Input of a level's build.
 struct LevelBuild {
-    /// Words for the compiler.
+    /// Options for the compiler.
     words: Vec<String>,
-    /// Profiles that the words are of.
+    /// Profiles that these options refer to.
     profiles: Vec<PathBuf>,
 }
 
@@ -145,7 +145,7 @@ impl OptimizeJob<'_> {
         cannot.or_else(|| if self.arguments.are_fixed() { None } else { nothing_left(name, tried) })
     }
 
-    /// A level's build, unless its reason why there is none.
+    /// Builds a level. If it cannot be built, the result contains the reason.
     fn built_level(
         &mut self,
         name: LevelName,
@@ -274,7 +274,7 @@ impl OptimizeJob<'_> {
         files::folder(&folder)?.canonicalize().map_err(|error| files::unreadable(&folder, &error))
     }
 
-    /// Builds the tree in a copy with further words for the compiler.
+    /// Builds the tree in a copy with further options for the compiler.
     fn build_with<'j>(
         &'j self,
         arguments: &'j Arguments,
@@ -327,7 +327,7 @@ impl OptimizeJob<'_> {
         let mut words = of(both);
         words.push(format!("{option}-generate={}", text(&runs)?));
         let (job, outputs) = self.build_with(&arguments, "counting", (compiler, words))?;
-        // What the build itself ran is no training.
+        // Programs that the build itself ran are not training.
         let _ = std::fs::remove_dir_all(&runs);
         job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters.profdata"));
@@ -338,8 +338,8 @@ impl OptimizeJob<'_> {
         Ok(LevelBuild { words, profiles: vec![profile] })
     }
 
-    /// Counts of the blocks of a build that numbers them; `words` are those of the level below. For the first level that is the first build,
-    /// whose files are `outputs`.
+    /// Counts the blocks of a build that numbers them; `words` are the compiler's options of the level below. For the
+    /// first level, this build is the first build, with the files `outputs`.
     fn count_blocks(
         &self,
         name: &str,
@@ -474,7 +474,7 @@ impl OptimizeJob<'_> {
         self.sediment(&import)
     }
 
-    /// Writes the compiler's file of a profile: of its counts as shares, which are those of the profile that a level is shipped with.
+    /// Exports a profile for the compiler. Counts are first converted to shares, just as in the shipped profile.
     fn export(&self, profile: &Path, format: &str, file: &Path) -> Result<()> {
         let shares = self.state.path("shares.gv");
         let run = |words: &[&str], files: [&Path; 2]| {
@@ -583,7 +583,7 @@ pub(super) fn first_words(arguments: &Arguments) -> (LevelCompiler, Vec<String>)
     (LevelCompiler::Gcc, words.unwrap_or_default())
 }
 
-/// The word that loads the plugin.
+/// Returns the option that loads the plugin.
 fn of_plugin(plugin: &Path) -> Vec<String> {
     vec![format!("-fplugin={}", plugin.to_string_lossy())]
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs and libraries that a build links, by the wrapper's log: which there are, which of them a profile is of, and
-//! what to remove so that the build links them again.
+//! Lists the programs and libraries that a build links, from the wrapper's log; finds the profile of each; and removes
+//! files so that the build links them again.
 
 use super::{entries, tree};
 use crate::files;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(super) struct LinkedOutput {
     pub(super) path: PathBuf,
-    /// Copies and hard links of it elsewhere in the tree, as cargo and `make install` make them.
+    /// Copies and hard links of it elsewhere in the tree, such as cargo and `make install` make.
     pub(super) copies: Vec<PathBuf>,
     /// Label of its profile.
     pub(super) label: Option<String>,
@@ -55,7 +55,7 @@ impl LinkedOutput {
     }
 }
 
-/// The outputs in a log that are there and lie in the tree.
+/// Lists the outputs in a log that exist and are in the tree.
 pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<LinkedOutput> {
     let mut outputs: BTreeMap<PathBuf, LinkedOutput> = BTreeMap::new();
     for output in read(log).keys() {
@@ -87,8 +87,8 @@ pub(super) fn begin(log: &Path) -> Result<()> {
     if begun.exists() { Ok(()) } else { files::write_owned(&begun, b"") }
 }
 
-/// True if the build made a file from an output: it is the same file, or equal and changed since the build began. What was there before,
-/// such as an expected result that is kept with the sources, is none.
+/// True if the build made a file from an output: it is the same file, or equal and changed since the build began. A
+/// file that existed before the build, such as an expected result in the sources, does not count.
 fn is_copy(output: &Path, path: &Path, log: &Path) -> bool {
     let (Ok(output_is), Ok(path_is)) = (fs::metadata(output), fs::metadata(path)) else { return false };
     let file = |found: &fs::Metadata| (found.dev(), found.ino());

@@ -25,15 +25,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Processor time of a process under valgrind; of longer work, the beginning is simulated. And how much longer work takes there, about.
+/// Limit of the CPU seconds of a process under valgrind (only the beginning of longer work is simulated), and the
+/// approximate slowdown under valgrind.
 const SIMULATED: u64 = 30;
 const SLOWDOWN: f64 = 50.0;
-/// Number of instructions that figures of shortened work are of, and the nanoseconds that one takes at least: three a cycle, at 3.3 GHz.
+/// Figures of shortened work are per this many instructions; and the least time of an instruction in nanoseconds: three
+/// a cycle, at 3.3 GHz.
 const PER: u64 = 1_000_000_000;
 const INSTRUCTION: f64 = 0.1;
-/// Key of a row whose figures are of [`PER`] instructions, with the seconds that were simulated.
+/// Key of a row whose figures are per [`PER`] instructions, with the seconds that were simulated.
 pub(super) const SHORTENED: &str = "simulated_seconds";
-/// Processor time of a value, in seconds: shorter commands run several times for it, and at most so often.
+/// Least CPU seconds per measured value. Shorter commands are repeated, at most [`OFTEN`] times.
 const LEAST: f64 = 0.05;
 const OFTEN: f64 = 50.0;
 /// Bytes of a command's output that are compared.
@@ -41,19 +43,19 @@ const COMPARED: usize = 1 << 20;
 /// Event that judges where it is counted, and the name of a figure.
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
-/// Key that is true in a row whose command prints another result after.
+/// Key that is true if the command printed a different result with the new build.
 pub(super) const OTHER_OUTPUT: &str = "other_output";
 /// Simulated caches.
 const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
 /// Folder of links that differ by padding, in the folder of a side.
 pub(super) const LAYOUTS: &str = "layouts";
 
-/// The longest that simulations take for commands of so many seconds: of each cache, before and after.
+/// Returns the longest time of simulations for commands of this many seconds: for each cache, before and after.
 pub(super) fn longest_simulation(seconds: f64) -> f64 {
     (2 * CACHES.len()) as f64 * (SLOWDOWN * seconds).min(SIMULATED as f64)
 }
 
-/// The longest that counting blocks takes for commands of so many seconds.
+/// Returns the longest time of counting blocks for commands of this many seconds.
 pub(super) fn longest_count(seconds: f64) -> f64 {
     (2.0 * SLOWDOWN * seconds).min(4.0 * SIMULATED as f64)
 }
@@ -100,9 +102,9 @@ struct MeasuredRounds {
     jumped: bool,
     /// Change of the processor's speed, as a share.
     pace: f64,
-    /// That the machine had too much other work.
+    /// Message if the machine had too much other work.
     overload: Option<String>,
-    /// What else the machine did.
+    /// Messages about other work of the machine.
     disturbances: Vec<String>,
 }
 
@@ -252,8 +254,8 @@ impl OutputBench<'_> {
         Ok(Cost { seconds, system, cycles, wall, printed: ended.output })
     }
 
-    /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own, as a build that copies one to
-    /// the other may follow.
+    /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own,
+    /// because a build that copies one to the other may follow.
     fn put(&self, folder: &Path) -> Result<()> {
         for (index, output) in self.outputs.iter().enumerate() {
             let folder = folder.join(index.to_string());
@@ -272,8 +274,8 @@ impl OutputBench<'_> {
         Ok(())
     }
 
-    /// Simulated figures, before and after, of a command that takes so many seconds of processor time. Of long work the beginning is
-    /// simulated, and the figures are of [`PER`] instructions.
+    /// Computes simulated figures, before and after, for a command that takes this many seconds of processor time. For
+    /// long work only the beginning is simulated, and the figures are per [`PER`] instructions.
     fn simulated(&self, line: &str, seconds: f64, shown: &MeasurementProgress<'_>) -> Result<Simulation> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
         let known = self.known.iter().find(|row| row["command"] == line && row["simulated"].is_object());
@@ -366,7 +368,7 @@ fn layouts(side: &Path) -> Vec<PathBuf> {
 /// Simulated figures by name, before and after.
 struct Simulation {
     figures: [Map<String, Value>; 2],
-    /// True if they are of the beginning of the work.
+    /// True if they cover only the beginning of the work.
     is_shortened: bool,
 }
 
@@ -376,7 +378,8 @@ fn side_of(row: &Value, side: &str) -> Map<String, Value> {
     figures.map(|(name, both)| (name.clone(), both[side].clone())).collect()
 }
 
-/// Puts simulated figures into a row, and what saved and lost misses are worth; the larger one, as a share of the processor time.
+/// Puts simulated figures into a row, and the worth of saved and lost misses. Returns the larger worth, as a share of
+/// the processor time.
 fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 {
     let [before, after] = &simulation.figures;
     let mut both = json!({});

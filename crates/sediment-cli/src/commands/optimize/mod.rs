@@ -202,7 +202,7 @@ impl Arguments {
     }
 }
 
-/// Refuses a tree of which a copy cannot be built, and a working folder that contains the tree.
+/// Refuses a tree whose copy cannot be built, and a working folder that contains the tree.
 fn check_folders(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> {
     let refused = |message: String, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint));
     if work.canonicalize().is_ok_and(|work| tree.starts_with(work)) {
@@ -233,7 +233,7 @@ struct OptimizeJob<'a> {
     tree: PathBuf,
     /// Tree that the command was started in.
     original: PathBuf,
-    /// Further words for a compiler, of a level.
+    /// Further options of a level, for a compiler.
     words: (LevelCompiler, Vec<String>),
     state: WorkFolder,
     progress: RunProgress,
@@ -424,7 +424,7 @@ impl<'a> OptimizeJob<'a> {
         }
     }
 
-    /// Names the linked files that the build made or changed, and that the wrapper did not see or that lie elsewhere.
+    /// Names the linked files that the build made or changed, and that the wrapper did not see or that are elsewhere.
     fn tell_of_missed(&self, log: &Path, before: &tree::FileStamps, after: &tree::FileStamps) {
         let seen = links::outputs(log, &self.tree, &self.work());
         if seen.is_empty() {
@@ -496,14 +496,14 @@ impl<'a> OptimizeJob<'a> {
         Ok(outputs)
     }
 
-    /// Says before the link of which outputs the order can save little time.
+    /// Prints before the link the outputs whose order can save little time.
     fn tell_of_little_worth(&self, outputs: &[LinkedOutput], profile: &Profile) {
         for output in outputs.iter().filter(|_| !self.state.has_done("order")) {
             let (Ok(binary), Some(label)) = (inputs::read_binary(&output.path), &output.label) else {
                 continue;
             };
             let selection = inputs::selection(Some(&binary), label, None);
-            // What hinders an order is said by the link.
+            // If an order is impossible, the link prints the reason.
             if let Ok(Some(worth)) = gain::little_worth(profile, &selection) {
                 let (name, worth) = (output.name(), judge::worth_in_words(worth));
                 self.ui.note(&format!("{name}: the iTLB misses that an order saves are {worth}"));

@@ -24,7 +24,7 @@ pub(super) struct RunProgress {
     counts: Option<[usize; 3]>,
     /// Name of the level.
     level: String,
-    /// What the time that is left is made of, once it is known.
+    /// Parts of the remaining time, once they are known.
     costs: Cell<Option<RunCosts>>,
     /// Time to measure a level, in seconds.
     measured: f64,
@@ -42,7 +42,7 @@ pub(super) struct RunCosts {
 }
 
 impl RunProgress {
-    /// Of a run that may try these further levels.
+    /// Starts the progress of a run that may try these further levels.
     pub(super) fn of(arguments: &Arguments, further: Vec<&'static str>) -> Self {
         let counts =
             [usize::from(!arguments.in_place), arguments.trainings().count(), arguments.measured().len()];
@@ -80,7 +80,7 @@ impl RunProgress {
         Some(now + after as f64 * level)
     }
 
-    /// Of the builds of a level in this run.
+    /// Returns the progress of a level's builds in this run.
     pub(super) fn of_level(&self, name: &str) -> Self {
         Self {
             begun: self.begun,
@@ -162,7 +162,8 @@ pub(super) struct MeasurementProgress<'a> {
 const LONG: f64 = 5.0;
 
 impl MeasurementProgress<'_> {
-    /// Begins a part that takes about so many seconds. Outside a terminal, a line is printed for long parts, and for those after them.
+    /// Begins a part that takes about this many seconds. Outside a terminal, a line is printed for long parts, and for
+    /// those after them.
     pub(super) fn begin_part(&self, doing: &str, seconds: f64) {
         self.show(doing, seconds);
         let is_long = seconds >= LONG || self.has_long_part.get();
@@ -173,7 +174,7 @@ impl MeasurementProgress<'_> {
         }
     }
 
-    /// Shows the state of a part on a terminal, with about so many seconds left.
+    /// Shows the state of a part on a terminal, with about this many seconds left.
     pub(super) fn show(&self, doing: &str, seconds: f64) {
         let left = in_words(Duration::from_secs_f64(seconds.max(1.0)));
         let text = format!("{}: {doing}, about {left} left", self.label);

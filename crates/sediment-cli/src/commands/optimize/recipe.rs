@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What to add to a project's own build, by its build system and the level, so that it links as the shipped files were linked.
+//! Lines to add to a project's own build, by its build system and the level, so that it links as the shipped files were
+//! linked.
 //!
 //! Each recipe builds as before where sediment or the profile is missing, and names no flag that the project sets itself.
 
@@ -102,22 +103,22 @@ pub(super) struct Recipe {
 
 /// A file that clang or rustc reads, made of the profile.
 struct LlvmFile {
-    /// As `sediment export` takes it.
+    /// Its name in `sediment export`.
     format: &'static str,
-    /// Name beside the profile.
+    /// Name of the file, which is next to the profile.
     name: String,
-    /// Words of the compiler, which end in the path of the file.
+    /// Options of the compiler, which end in the path of the file.
     word: &'static str,
 }
 
-/// What a recipe is made for.
+/// Input of a recipe.
 pub(super) struct RecipeNeeds<'a> {
     pub(super) tree: &'a Path,
-    /// The build command, as for a shell.
+    /// The build command, for a shell.
     pub(super) build: &'a str,
     pub(super) level: LevelName,
     pub(super) compiler: LevelCompiler,
-    /// The profile: where it is now, and its name beside the sources.
+    /// The profile: where it is now, and its name next to the sources.
     pub(super) profile: &'a str,
     pub(super) name: &'a str,
 }
@@ -202,7 +203,7 @@ impl RecipeNeeds<'_> {
         counters.into_iter().chain(blocks).map(file).collect()
     }
 
-    /// Words for clang, each behind a blank; `folder` is where the files are.
+    /// Returns the options for clang, each after a blank; `folder` contains the files.
     fn words_of_clang(&self, folder: &str) -> String {
         self.of_llvm().iter().map(|file| format!(" {}{folder}{}", file.word, file.name)).collect()
     }
@@ -245,11 +246,11 @@ impl RecipeNeeds<'_> {
     fn cmake(&self) -> Vec<String> {
         let links = format!("${{CMAKE_BINARY_DIR}}/{LINKS}");
         let profile = format!("${{CMAKE_SOURCE_DIR}}/{}", self.name);
-        // The compilers that use counts lie beside the linkers.
+        // The compilers that use counts are next to the linkers.
         let compiles = match self.level {
             LevelName::Order => String::new(),
             _ if self.compiler == LevelCompiler::Gcc => format!(" \"-B{links}\""),
-            // A word that comes twice is left out, but with SHELL.
+            // CMake removes a repeated option, unless it has the prefix SHELL.
             _ => format!(" \"SHELL:{}\"", self.words_of_clang("${CMAKE_SOURCE_DIR}/").trim_start()),
         };
         vec![
@@ -310,7 +311,7 @@ impl RecipeNeeds<'_> {
         match &self.of_llvm().iter().map(word).collect::<Vec<_>>()[..] {
             [] => {}
             [word] => lines.push(format!("export CARGO_ENCODED_RUSTFLAGS={word}")),
-            // Blanks may be in the path: cargo parts words by another character.
+            // The path may contain blanks: cargo separates options by another character.
             words => lines.push(format!(
                 "export CARGO_ENCODED_RUSTFLAGS=\"$(printf '%s\\037%s' {})\"",
                 words.join(" ")

@@ -51,7 +51,7 @@ impl OptimizeJob<'_> {
             let bar = self.progress.begin(RunStep::Training(index), &format!("recording: {line}"), self.ui);
             let (profile, log) =
                 (self.state.path(&file_of(index)), self.state.path(&format!("training-{}.log", index + 1)));
-            // Of other commands.
+            // Remove a profile that an earlier run with other commands left.
             let _ = std::fs::remove_file(&profile);
             let mut words = vec![
                 files::own_program()?.into_os_string(),
@@ -62,7 +62,8 @@ impl OptimizeJob<'_> {
             words.extend(startup.then(|| OsString::from("--startup")));
             // Blocks have a recording of their own.
             words.extend(["--blocks", "never"].map(OsString::from));
-            // Where calls are counted, what runs close in time makes a better order; other methods record it or cannot.
+            // Affinity gives a better order. Only the counting of calls needs the option: other methods record affinity
+            // anyway, or cannot.
             words.push("--affinity".into());
             words.push("--".into());
             words.extend(runs::in_shell(line));
@@ -78,7 +79,7 @@ impl OptimizeJob<'_> {
                 self.ui.warn(&format!(
                     "{what} changed {name}: only the build command may link, because only its links use sediment"
                 ));
-                // Earlier recordings are of a different build than the one the next run will find.
+                // Earlier recordings belong to another build than the one that the next run will find.
                 self.state.give_up()?;
             }
             let recorded = read_profile(&profile, self.ui)?;
@@ -116,7 +117,7 @@ impl OptimizeJob<'_> {
         ));
     }
 
-    /// The labels in a recording that are of other builds of the outputs, by their build-ids.
+    /// Lists the labels in a recording that belong to other builds of the outputs, by their build-ids.
     ///
     /// # Errors
     /// If it has no output but such.
@@ -207,7 +208,7 @@ impl OptimizeJob<'_> {
             return Err(hint_of_stripped(error, outputs));
         }
         let profile = split::only(&merged, &labels);
-        // Of stripped files it has addresses, which no order lists.
+        // For stripped files it contains addresses, which no order lists.
         let profile = split::named(&profile).unwrap_or(profile);
         if profile.functions().is_empty() {
             let executed = outputs.iter().filter(|output| output.label.is_some());

@@ -30,7 +30,7 @@ pub(super) fn in_shell(line: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", line].map(OsString::from).to_vec()
 }
 
-/// The user's build: a single word with blanks is for a shell.
+/// Returns the user's build command; a single argument with blanks is for a shell.
 pub(super) fn build_words(words: &[OsString]) -> Vec<OsString> {
     match words {
         [line] if line.to_string_lossy().contains(char::is_whitespace) && !Path::new(line).exists() => {
@@ -50,7 +50,8 @@ impl RunPlace<'_> {
         command.stopped_by(self.stop)
     }
 
-    /// The error of a command, with a hint if it, or what it printed, names a path above the tree: a copy lies elsewhere.
+    /// Returns the error of a command, with a hint if the error or the command's output names a path above the tree: a
+    /// copy is elsewhere.
     pub(super) fn with_hint_of_copy(&self, error: Error, texts: &[&str]) -> Error {
         if !self.is_copy
             || error.kind() == ErrorKind::Interrupted

@@ -192,7 +192,7 @@ pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> LevelCh
 mod tests {
     use super::*;
 
-    /// A level that saves so many per cent of the processor time, with so many instructions of a thousand.
+    /// Makes a level that saves this many per cent of the processor time, with this many instructions of a thousand.
     fn level(name: LevelName, saved: f64, answer: &str, instructions: u64) -> TriedLevel {
         let cpu_time = json!({
             "saved_percent": saved, "lower_percent": saved - 1.0, "upper_percent": saved + 1.0, "answer": answer, "in_words": answer,

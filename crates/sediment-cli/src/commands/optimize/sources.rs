@@ -22,7 +22,8 @@ const LANGUAGES: &[&str] = &[
 /// Stamp of a file that the build made.
 const MADE: Stamp = (u64::MAX, 0);
 
-/// The files of a tree after a build. Those that it made have no stamps of their own, nor have objects, archives and linked files.
+/// Lists the files of a tree after a build. Files that the build made have no stamps of their own, nor have objects,
+/// archives and linked files.
 pub(super) fn after_build(before: &FileStamps, after: &FileStamps) -> FileStamps {
     let is_made = |path: &Path| {
         path.extension().is_some_and(|ending| ending == "a")

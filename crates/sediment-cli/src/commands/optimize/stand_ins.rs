@@ -50,7 +50,7 @@ impl StandIns {
         Ok(stand_ins)
     }
 
-    /// True if there are none, as in a build of libraries.
+    /// True if there are no programs, for example in a build of libraries.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -69,8 +69,8 @@ impl Drop for StandIns {
     }
 }
 
-/// True if a command of valgrind's runs this program: by the name that it has while a script stands in its place, or as the first word.
-/// Words are parted by blanks alone, and folders may have some.
+/// True if a command of valgrind's runs this program: by the name that it has while a script is in its place, or as the
+/// first argument. Only blanks separate arguments, and folders may contain blanks.
 pub(super) fn is_run_by(command: &str, program: &Path) -> bool {
     let name = files::base_name(program);
     let is_word = |rest: &str| {
@@ -107,7 +107,8 @@ fn hidden(path: &Path) -> PathBuf {
     path.with_file_name(format!("{HIDDEN}{}", files::base_name(path)))
 }
 
-/// Puts programs back in the place of their scripts, and removes what a killed run left beside them. Returns the number of programs.
+/// Puts programs back in the place of their scripts, and removes files that a killed run left next to them. Returns the
+/// number of programs.
 pub(super) fn recover<'a>(paths: impl Iterator<Item = &'a Path>) -> usize {
     let mut recovered = 0;
     for path in paths {
@@ -143,7 +144,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prog");
         let script = format!("{HEAD}exec valgrind prog\n");
-        // The program beside its script; alone; and one that has no script yet.
+        // The program next to its script; alone; and one that has no script yet.
         for (in_place, beside) in
             [(Some(script.as_bytes()), Some(PROGRAM)), (None, Some(PROGRAM)), (Some(PROGRAM), Some(b"cut"))]
         {

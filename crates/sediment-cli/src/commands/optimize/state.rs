@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
-/// Key of a state whose build is of no use.
+/// Key of a state whose build cannot be used again.
 const UNUSABLE: &str = "unusable";
 /// Longest wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct WorkFolder {
     steps: Vec<String>,
     /// Facts of done steps, for the summary.
     facts: Value,
-    /// True if the build is of no use to the next run.
+    /// True if the next run cannot use the build.
     is_unusable: bool,
     _lock: Flock<fs::File>,
 }
@@ -48,7 +48,7 @@ impl WorkFolder {
         request: Value,
         ui: &Ui,
     ) -> Result<Self> {
-        // Of a run that ended before its first step.
+        // A run that ended before its first step leaves only these.
         let is_empty = |name: &OsStr| name == LOCK || name == IGNORED;
         let is_used = fs::read_dir(folder)
             .is_ok_and(|entries| entries.flatten().any(|entry| !is_empty(&entry.file_name())));
@@ -124,7 +124,7 @@ impl WorkFolder {
         Some(steps.into_iter().filter(|step| !outdated.contains(step)).collect())
     }
 
-    /// Continues after the last step, or begins again where a source of a build in place changed since then.
+    /// Continues after the last step, or begins again if a source of a build in place has changed since then.
     fn go_on(
         &mut self,
         tree: &Path,
@@ -133,7 +133,7 @@ impl WorkFolder {
         before: &Value,
         ui: &Ui,
     ) -> Result<()> {
-        // The first build in place leaves the list.
+        // The first build with `--in-place` writes the list of source files.
         let is_listed = self.request["in_place"] == true && self.has_done("build");
         let list = self.path(SOURCES);
         let change =
@@ -249,7 +249,7 @@ const MEASURE: &str = "--measure";
 const MEASURE_FOR: &str = "--measure-for";
 const LEVELS: &str = "levels";
 const THE_TREE: &str = "the tree";
-/// What changes the measurement alone.
+/// Entries of the request that change only the measurement.
 const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, LEVELS];
 
 /// Last step of a run.
@@ -273,7 +273,7 @@ fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
     PARTS.iter().filter(differs).map(|part| part.1).collect()
 }
 
-/// True if what changed is of the measurement alone.
+/// True if the changes affect only the measurement.
 fn measures_alone(changed: &[&str]) -> bool {
     !changed.is_empty() && changed.iter().all(|part| OF_MEASUREMENT.contains(part))
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Longest script.
 const LONGEST: u64 = 1 << 16;
-/// Script that stands before rustc, if a level has words for it.
+/// Script that calls rustc, if a level has options for it.
 const RUSTC: &str = "sediment-rustc";
 /// Longest time that a compiler takes to say whether it loads a plugin.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
         .or_else(|| in_folder(FOR_CLANG, &Path::is_symlink))
 }
 
-/// Compilers that further words of a level are for.
+/// Compilers that a level can have options for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) enum LevelCompiler {
     Gcc,
@@ -67,7 +67,7 @@ pub(in crate::commands) enum LevelCompiler {
     Rustc,
 }
 
-/// Makes these folders in the working folder; `words` are further ones for a compiler.
+/// Makes these folders in the working folder; `words` are further options for a compiler.
 ///
 /// # Errors
 /// If no compiler is on PATH.
@@ -98,7 +98,7 @@ pub(in crate::commands) fn make(work: &Path, compiler: LevelCompiler, words: &[S
     let cache = cache(work, words);
     let mut loads = BTreeMap::new();
     for (name, path) in compilers {
-        // ccache lies on PATH under the names of compilers.
+        // ccache is on PATH under the names of compilers.
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         let is_clang = name.contains("clang") || files::base_name(&real).contains("clang");
         let is_cached = files::base_name(&real) == CACHE;
@@ -119,8 +119,9 @@ pub(in crate::commands) fn make(work: &Path, compiler: LevelCompiler, words: &[S
     Ok(())
 }
 
-/// Lines of a script for ccache, if it is installed: objects are kept in the working folder, and are made again if a file that the words
-/// name changes. What a build compiles twice, as one that begins with a cleaning step does for its second link, is compiled once.
+/// Lines of a script for ccache, if it is installed: objects are kept in the working folder, and are made again if a
+/// file that the options name changes. Files that a build compiles twice (a cleaning step before its second link, for
+/// example) are compiled once.
 fn cache(work: &Path, words: &[String]) -> Option<String> {
     probe(CACHE, &["--version"], "").ok().filter(|version| version.starts_with(CACHE))?;
     let folder = escape::shell(&work.join(CACHE).to_string_lossy())?;
@@ -132,7 +133,7 @@ fn cache(work: &Path, words: &[String]) -> Option<String> {
     ))
 }
 
-/// True if a compiler takes the words: a plugin among them is for its version.
+/// True if a compiler accepts the options: a plugin among them must fit its version.
 fn loads_plugin(compiler: &Path, words: &[String]) -> bool {
     let Some(plugin) = words.iter().find(|word| word.starts_with("-fplugin=")) else { return true };
     let command = Command::new(compiler, "/", PROBE_LIMIT).with_arguments([

@@ -2,8 +2,9 @@
 //! The copy of a source tree. Files share their blocks with those of the tree where the file system can (`copy_file_range`), and keep their
 //! times, by which make decides.
 //!
-//! Not copied: the working folder itself, and those of other runs; build folders that know their own path (CMake's, Meson's) or say that they are caches
-//! (CACHEDIR.TAG, as cargo's `target`); and objects of earlier builds, as they have no function sections.
+//! Not copied: the working folder itself, and those of other runs; build folders that know their own path (CMake's,
+//! Meson's) or are marked as caches (CACHEDIR.TAG, such as cargo's `target`); and objects of earlier builds, because
+//! they have no function sections.
 
 use super::entries;
 use crate::files;
@@ -56,7 +57,7 @@ pub(super) fn copy(tree: &Path, work: &Path, copy: &Path, stop: &Stop) -> Result
             }
         }
     }
-    // The times of folders last, as each entry changes them.
+    // The times of folders are set last, because each new entry changes them.
     for (from, to) in made.iter().rev() {
         same_times(from, to).map_err(|error| failed(to, &error))?;
     }
@@ -85,7 +86,8 @@ fn copy_entry(from: &Path, kind: fs::FileType, to: &Path, [tree, copy]: [&Path; 
     same_times(from, to)
 }
 
-/// Target of a link in the copy: the same in the copy where it lies in the tree, and the very one where it lies outside.
+/// Returns the target of a link in the copy: the same file of the copy if the target is in the tree, else the target
+/// itself.
 fn target_in_copy(from: &Path, target: &Path, [tree, copy]: [&Path; 2]) -> PathBuf {
     if target.is_absolute() {
         return target.strip_prefix(tree).map_or(target.to_path_buf(), |inside| copy.join(inside));
@@ -110,7 +112,7 @@ pub(super) fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
     if found.is_dir() {
         opened.set_permissions(fs::Permissions::from_mode(found.permissions().mode() | 0o700))?;
     }
-    // A file without write permission takes times from its owner all the same.
+    // The owner can set the times of a file without write permission, too.
     opened.set_times(times)
 }
 

@@ -22,13 +22,14 @@ const ADDED: &str = "added.json";
 /// Largest list that is read.
 const LARGEST: u64 = 64 << 20;
 
-/// Saves the programs and libraries of a tree; those saved before stay, as they are from before the first run. Returns their number.
+/// Saves the programs and libraries of a tree; files that were saved earlier stay, because they are from before the
+/// first run. Returns the number of saved files.
 pub(super) fn save(tree: &Path, work: &Path) -> Result<usize> {
     let folder = work.join(SAVED);
     if folder.join(LIST).exists() {
         return Ok(list(tree, work)?.iter().filter(|saved| saved.is_file()).count());
     }
-    // Of a killed run whose working folder is gone.
+    // Recover the programs of a killed run whose working folder is gone.
     let renamed: Vec<PathBuf> =
         tree::linked_files(tree, work).iter().filter_map(|path| stand_ins::path_of(path)).collect();
     stand_ins::recover(renamed.iter().map(PathBuf::as_path));
@@ -61,7 +62,7 @@ enum Kept {
         copy: PathBuf,
         owner: [u32; 2],
     },
-    /// Target of a symbolic link, in the place of which a linker puts its output.
+    /// Target of a symbolic link that a linker replaces by its output.
     Link(PathBuf),
 }
 
@@ -155,7 +156,7 @@ fn in_tree(path: &Path, tree: &Path) -> Value {
     entries::to_json(path.strip_prefix(tree).unwrap_or(path))
 }
 
-/// Puts the saved files back, removes what the builds added beside them, and removes the working folder.
+/// Puts the saved files back, removes the files that the builds added next to them, and removes the working folder.
 pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let Some(state) = state::read(work) else {
         return Err(Error::new(
@@ -168,7 +169,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     state::recover(&state::outputs(&state), [tree, work], ui);
     let saved = list(tree, work)?;
     let mut made: BTreeSet<PathBuf> = added(tree, work)?;
-    // Of a first build that did not end: copies that the user made later stay.
+    // Remove the copies that a first build made before it was interrupted. Copies that the user made later stay.
     if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
         let outputs = links::outputs(&work.join(LINKS_BEFORE), tree, work);
         made.extend(outputs.iter().flat_map(LinkedOutput::paths).map(Path::to_path_buf));
@@ -177,7 +178,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let is_ours = |path: &&PathBuf| tree::is_inside(path, tree) && files::elf_type(path).is_some();
     let removed =
         made.iter().filter(|path| is_new(path) && is_ours(path) && fs::remove_file(path).is_ok()).count();
-    // As many as can be.
+    // Put back every file that can be put back, then report the first error.
     let results: Vec<Result<()>> = saved.iter().map(Saved::put_back).collect();
     results.into_iter().collect::<Result<()>>()?;
     tree::remove(work).map_err(|error| {

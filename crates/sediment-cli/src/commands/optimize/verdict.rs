@@ -21,12 +21,12 @@ pub(super) struct Misses {
     pub(super) after: u128,
 }
 
-/// What was found of one command.
+/// Result for one command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Finding {
     /// The judge's answer, by its code, and its sentence.
     Judged { code: String, sentence: String },
-    /// Misses are worth at most so much, in per cent of the processor time: no run was needed.
+    /// Largest possible worth of misses, in per cent of the processor time: no run was needed.
     TooFewMisses(f64),
     /// It was not judged, and why.
     Open(String),

@@ -2,9 +2,9 @@
 //! Balanced partitioning: functions with the same utility nodes go into the same half, and so on within the halves.
 //!
 //! **Problem.** Place functions so that each stage of a program's start touches few pages, over several recorded
-//! starts; or so that functions with equal bytes lie side by side, for programs that compress the file.
+//! starts; or so that functions with equal bytes are side by side, for programs that compress the file.
 //!
-//! **Definitions.** A utility node is a set of functions that should lie together.
+//! **Definitions.** A utility node is a set of functions that should be together.
 //! - Starts: in each start, utility nodes begin at the positions 0, 1, 2, 4, 8 and so on. A function belongs to the
 //!   last utility node that begins at or before its position, and to all later ones of that start. So functions
 //!   executed early share more utilities.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! C3: call-chain clustering, also known as hfsort.
 //!
-//! **Problem.** Place functions so that a callee lies close behind its most frequent caller, and hot bytes lie together.
+//! **Problem.** Place functions so that a callee is soon after its most frequent caller, and hot bytes are together.
 //!
-//! **Definitions.** s(f): size in bytes. w(u, v): weight of the calls from u to v. n(f): weight of f, at least the sum of
-//! w(·, f), recursion included. Of a chain, s and n are the sums; density d = n / s, and 0 where s = 0.
+//! **Definitions.** s(f): size in bytes. w(u, v): weight of the calls from u to v. n(f): weight of f, at least the sum
+//! of w(·, f), recursion included. For a chain, s and n are the sums; density d = n / s, and 0 where s = 0.
 //!
 //! **Steps.**
 //! 1. Each function is a chain. The caller of v that matters is the one other than v with the largest w(u, v).
-//! 2. Visit the functions by falling density. Put the whole chain of v behind the chain of its caller u, unless
+//! 2. Visit the functions by falling density. Put the whole chain of v after the chain of its caller u, unless
 //!    - 10 · w(u, v) ≤ n(v): no caller stands out;
 //!    - both are in one chain already;
 //!    - the two chains together are larger than 1 MiB;

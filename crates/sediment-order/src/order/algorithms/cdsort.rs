@@ -4,9 +4,9 @@
 //! **Problem.** Place functions so that calls are short, weighted by how often they happen, and so that hot functions
 //! fill few pages.
 //!
-//! **Definitions.** s(f): size in bytes, at least 1. w(u, v): weight of the calls from u to v, u ≠ v. g(f): calls into f
-//! from others, at least the sum of w(·, f). n(f): the largest of g(f), the sum of w(·, f) and the sum of w(f, ·).
-//! T = Σ g. Z: bytes of all functions with g > 0. Of a chain, s and n are the sums; density d = n / s.
+//! **Definitions.** s(f): size in bytes, at least 1. w(u, v): weight of the calls from u to v, u ≠ v. g(f): calls into
+//! f from others, at least the sum of w(·, f). n(f): the largest of g(f), the sum of w(·, f) and the sum of w(f, ·). T
+//! = Σ g. Z: bytes of all functions with g > 0. For a chain, s and n are the sums; density d = n / s.
 //! - A call of weight w over D bytes is worth w · D^-¼ (D = 0 counts as 0.1). It leads from the middle of its caller,
 //!   (size + 1) / 2 bytes in, to the start of the callee.
 //! - miss(d) = (1 − 2048 d / T)^16, and 0 where the base is not positive: the chance that code of density d is not among
@@ -465,7 +465,7 @@ impl Clustering {
         MergeGain { score: if take_reversed { reversed } else { forward }, reversed: take_reversed }
     }
 
-    /// Σ w · (D^-¼ − Z^-¼) with the caller's side in front, and with it behind.
+    /// Σ w · (D^-¼ − Z^-¼) with the caller's side first, and with it second.
     fn gain_of_calls(&self, link: u32, caller: ChainId, caller_size: u64, callee_size: u64) -> [f64; 2] {
         let (mut forward, mut reversed, mut apart) = (0.0, 0.0, 0.0);
         let mut at = link;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains: runs of functions that will lie side by side. What the clustering algorithms share.
+//! Chains: runs of functions that will be side by side; shared by the clustering algorithms.
 //!
-//! At first every function is a chain of its own; [`Chains::join`] puts one chain behind another. A chain knows its
+//! At first every function is a chain of its own; [`Chains::join`] puts one chain after another. A chain knows its
 //! bytes, weight, length and first function; a function knows its chain and how far into it it starts. Joining costs as
 //! much as the shorter chain is long, so any sequence of joins over n functions takes O(n log n).
 //!
@@ -115,7 +115,7 @@ impl Chains {
         })
     }
 
-    /// Puts `back` behind `front` and returns the handle of the whole; of the two, only that one stays valid.
+    /// Puts `back` after `front` and returns the handle of the whole; only this handle stays valid.
     pub(super) fn join(&mut self, front: ChainId, back: ChainId) -> ChainId {
         debug_assert_ne!(front, back, "a chain cannot be joined to itself");
         let (ahead, behind) = (self.chains[front.index()].clone(), self.chains[back.index()].clone());

@@ -3,8 +3,8 @@
 //!
 //! **Problem.** Place functions so that few calls lead to a page that the cache does not hold.
 //!
-//! **Definitions.** s(f): size in bytes, at least 1. w(u, v): weight of the calls from u to v, u ≠ v. n(f): the largest of the
-//! weight of f, the sum of w(·, f), and the sum of w(f, ·). T = Σ n. Of a chain, s and n are the sums.
+//! **Definitions.** s(f): size in bytes, at least 1. w(u, v): weight of the calls from u to v, u ≠ v. n(f): the largest
+//! of the weight of f, the sum of w(·, f), and the sum of w(f, ·). T = Σ n. For a chain, s and n are the sums.
 //! - A call over D < 4096 bytes, from the middle of its caller to the start of its callee, is short by w · (1 − (D / 4096)²).
 //! - miss(X) = (1 − 4096 · n / (s · T))^16, and 0 where the base is not positive.
 //! - The cost of a chain is (n − its short calls, at least 0) · miss. The gain of joining two is the sum of their costs less that of the
@@ -206,7 +206,7 @@ impl PageChains {
             let to = self.chains.position(call.callee);
             let from_one = self.chains.chain_of(call.caller) == one;
             for (sum, front) in short.iter_mut().zip([true, false]) {
-                // Whichever end lies in the chain that goes behind lies further by the size of the other.
+                // The end in the chain that comes second moves by the size of the first.
                 let (from, to) = match (from_one, front) {
                     (true, true) => (from, to + sizes[0]),
                     (false, true) => (from + sizes[0], to),

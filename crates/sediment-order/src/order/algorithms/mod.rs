@@ -144,8 +144,8 @@ pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name)
 }
 
-/// Parts an order of the graph's functions: those that were seen to run, and behind them as [`GroupKind::Unprofiled`] those of which
-/// nothing more than their existence is known.
+/// Parts an order of the graph's functions: functions that were seen to run, and after them as
+/// [`GroupKind::Unprofiled`] the functions of which nothing more than their existence is known.
 #[must_use]
 pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
     let mut executed: Vec<bool> = graph.weights().iter().map(|weight| *weight > 0).collect();

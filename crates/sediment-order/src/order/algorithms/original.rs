@@ -9,7 +9,7 @@
 //! 1. Neither end is listed: they begin a new list, the caller first.
 //! 2. Only the caller is listed: the callee goes to the end of its list.
 //! 3. Only the callee is listed: the caller goes to the front of its list.
-//! 4. Both are, in different lists: the callee's list goes behind the caller's.
+//! 4. Both are, in different lists: the callee's list goes after the caller's.
 //!
 //! Lists in the order in which they began; then functions without any call.
 //!

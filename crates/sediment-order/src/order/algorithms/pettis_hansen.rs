@@ -16,9 +16,10 @@
 //! O(m · n · log n) for n functions and m edges in the worst case, far less on graphs that arise. Step 2 ends early where
 //! [`AlgorithmOptions::most_looks`] are used up.
 //!
-//! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after, then the
-//! other; a joined chain is named after the lower, and begins with the part of that name. Of the four ways: the first reversed, so that
-//! the first functions meet; both reversed; the second reversed; as they are. Equal densities: the lower name.
+//! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after,
+//! then the other; a joined chain is named after the lower, and begins with the part of that name. The four ways, in
+//! this order: the first reversed, so that the first functions meet; both reversed; the second reversed; as they are.
+//! Equal densities: the lower name.
 //!
 //! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain, the order of chains by density, and
 //! which of the four ways goes first are those of BOLT's `-reorder-functions=pettis-hansen`.
@@ -47,7 +48,7 @@ pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<Fu
     let mut closest: BinaryHeap<(u64, Reverse<(u32, u32)>)> =
         pairs.between.iter().map(|(&pair, &weight)| (weight, Reverse(pair))).collect();
     while let Some((weight, Reverse((low, high)))) = closest.pop() {
-        // Of pairs that grew, or of which one is gone, older entries are left behind.
+        // Pairs that grew, or that lost one chain, leave older entries.
         if pairs.neighbours[low as usize].get(&high) != Some(&weight) {
             continue;
         }
@@ -119,7 +120,7 @@ impl Pairs {
         self.chains.size(self.chain(name))
     }
 
-    /// Puts the second chain behind the first, either reversed where that brings closer functions together.
+    /// Puts the second chain after the first, either reversed where that brings closer functions together.
     fn join(&mut self, low: u32, high: u32) {
         let (front, back) = (self.chain(low), self.chain(high));
         let near = |one: FunctionId, other: FunctionId| {

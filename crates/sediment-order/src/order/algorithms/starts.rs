@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorded starts, as the algorithms for starts want them: each function of the graph once, at its first use.
+//! Recorded starts in the form for the algorithms: each function of the graph once, at its first use.
 
 use sediment_core::callgraph::FunctionId;
 

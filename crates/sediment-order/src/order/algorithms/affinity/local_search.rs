@@ -39,7 +39,7 @@ const UNIT: u64 = 1 << 32;
 /// Weight of each band.
 pub(super) type BandWeights = Vec<i64>;
 
-/// An order and where its functions lie.
+/// An order and the addresses of its functions.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSearch<'a> {
     activity: &'a WindowActivity,
@@ -155,7 +155,7 @@ impl<'a> LocalSearch<'a> {
         }
     }
 
-    /// A position beside a companion of a function of the run, or anywhere.
+    /// Draws a position next to a companion of a function of the run, or anywhere.
     fn target(&self, from: usize, until: usize, numbers: &mut Generator) -> Option<usize> {
         const AROUND: u64 = 9;
         let one = self.order[from + numbers.scaled((until - from) as u64) as usize];

@@ -70,10 +70,10 @@ const MOST_COMPARED: usize = 200_000;
 const MOST_LOOKS: u64 = 16_000_000;
 /// Alignment of functions, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
-/// A function that is larger counts as this large: it holds pages of its own wherever it lies.
+/// A function that is larger counts as this large: it fills pages of its own at every place.
 const LARGEST: u64 = 1 << 18;
 
-/// A run that the order is to serve, and how much it counts beside others.
+/// A run that the order is computed for, and its weight among the runs.
 #[derive(Debug, Clone, Copy)]
 pub struct WeightedTrace<'a> {
     /// The run, by the ids of the graph; further ids are code outside of it.
@@ -197,7 +197,7 @@ fn pages(graph: &CallGraph, order: &[FunctionId]) -> Vec<[u32; 2]> {
         .collect()
 }
 
-/// Functions of a search, and behind them those of another order that it does not have.
+/// Returns the functions of a search, then the functions of another order that it does not have.
 fn with_the_rest(order: Vec<u32>, other: &[FunctionId]) -> Vec<FunctionId> {
     let mut placed = vec![false; other.len()];
     for &function in &order {

@@ -7,14 +7,14 @@
 //!
 //! **Definitions.** near(u, v): how often v began to run while u was among the last executed; calls(u, v). Both as
 //! shares of their sums; then the weight of the edge from u to v is t(u, v) = (near + 0.3 · calls)^⅞. The power,
-//! because pairs that run all the time are resident all the time, wherever they lie. A function weighs the sum of the
+//! because pairs that run all the time are resident all the time, at every place. A function weighs the sum of the
 //! edges to it.
 //!
 //! **Steps.**
 //! 1. [CDSort](crate::order::algorithms::cdsort) of these edges, with chains of up to 512 functions and a frequency
 //!    scale of 0.3: edges are many, and chains of 128 end amid functions that run together.
-//! 2. The cost of an order is the share of the affinity edges that do not lie on one page, over four offsets in a
-//!    page at which the first function may lie. Of this order and the classic ones the least costly stays.
+//! 2. The cost of an order is the share of the affinity edges that are not on one page, over four offsets of the first
+//!    function in its page. This order and the classic ones compete; the least costly stays.
 //!
 //! **Ties.** CDSort's; of orders of equal cost the first.
 //!
@@ -43,7 +43,7 @@ const TOTAL: f64 = (1u64 << 50) as f64;
 const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
 
-/// Orders all functions by the edges above. Of the parameters of CDSort, only the prune ratio is taken over.
+/// Orders all functions by the edges above. Of CDSort's parameters only the prune ratio applies.
 pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let settings = cdsort::CdsortParameters {
         longest_chain: LONGEST_CHAIN,
@@ -54,7 +54,7 @@ pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<Fu
     cdsort::order(&pair_graph(graph), &AlgorithmOptions { cdsort: settings, ..*options })
 }
 
-/// Affinity edges, by weight, whose ends lie on two pages, summed over every page offset of the first function.
+/// Sums the weight of the affinity edges whose ends are on two pages, over every page offset of the first function.
 pub(super) fn apart(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> u128 {
     let addresses = FunctionAddresses::of_sizes(clamp_sizes(graph.sizes()), order, alignment);
     let page = |function, phase| (addresses.middle(function) + phase * (PAGE / PHASES)) / PAGE;

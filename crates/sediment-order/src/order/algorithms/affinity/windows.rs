@@ -23,7 +23,7 @@ pub(super) struct Band {
     pub(super) first_word: usize,
     /// Number of its words.
     pub(super) words: usize,
-    /// Which workload it is of.
+    /// Index of its workload.
     pub(super) workload: usize,
 }
 
