@@ -108,8 +108,8 @@ fn faults_of_a_site_are_found() {
         ("<img src='c.png'>", "leads nowhere"),
         ("<a href='b.html#c'>", "has no such anchor"),
         ("<p id='a'><p id='a'>", "occurs twice"),
-        ("<script src='https://example.org/x.js'></script>", "no file of the site"),
-        ("<link href='//example.org/font.css'>", "no file of the site"),
+        ("<script src='https://example.org/x.js'></script>", "not a file of the site"),
+        ("<link href='//example.org/font.css'>", "not a file of the site"),
     ];
     for (text, fault) in faults {
         page("a.html", text);
