@@ -204,6 +204,9 @@ impl<'a> Supervisor<'a> {
                 trace.take_turn(&self.images, &self.common, self.bursts.counting);
             }
             if self.is_over() {
+                if let Some(trace) = &mut self.trace {
+                    trace.end(&self.images, &self.common);
+                }
                 self.let_go();
                 break;
             }

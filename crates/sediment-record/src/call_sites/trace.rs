@@ -13,10 +13,10 @@ use super::tally::CallTally;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time of a window, and from one to the next at first.
+/// Time of a window, and at first from the end of one to the begin of the next.
 const WINDOW: Duration = Duration::from_millis(1);
 const GAP: Duration = Duration::from_millis(2);
-/// Calls of a window that a thread may still overwrite, and calls kept of all windows.
+/// Calls of a window that its thread may overwrite while they are read, and calls kept of all windows.
 const MARGIN: u32 = 32;
 const MOST_CALLS: usize = 1 << 21;
 
@@ -92,6 +92,13 @@ impl CallTrace {
         self.turned = now;
     }
 
+    /// Closes an open window, so that programs that run on note nothing more.
+    pub(super) fn end(&mut self, images: &[Option<ProgramImage>], common: &CommonParts) {
+        if self.is_open {
+            self.close(images, common);
+        }
+    }
+
     fn close(&mut self, images: &[Option<ProgramImage>], common: &CommonParts) {
         let _ = common.rooms.switch_hooks(false, &common.shared);
         for (number, image) in numbered(images) {
@@ -140,10 +147,9 @@ impl CallTrace {
         modules: &PlannedModules,
         tally: &mut CallTally,
     ) {
-        let (own, others) =
-            std::mem::take(&mut self.windows).into_iter().partition(|window| window.image == number);
+        let windows = std::mem::take(&mut self.windows).into_iter();
+        let (own, others): (Vec<_>, Vec<_>) = windows.partition(|window| window.image == number);
         self.windows = others;
-        let own: Vec<TracedWindow> = own;
         for TracedWindow { block, calls, .. } in own {
             let thread = (number as u64) << 32 | u64::from(block);
             let places = calls.iter().filter_map(|call| image.noted_call(*call, modules, tally)).flatten();

@@ -4,6 +4,7 @@
 use super::call_sites::{record, recorder_of};
 use super::{RecordingFolder, calls, code, err, text};
 use libtest_mimic::Trial;
+use sediment_core::profile::Profile;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Need, case};
@@ -57,18 +58,21 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Calls are counted in bursts: they stand for all, and what is called once is seen at any time.
-fn bursts() {
+/// Records the program, which does what it does alone. Returns the profile, and what the recorder said.
+fn recorded_rounds(options: &[&str], rounds: u64) -> (Profile, String) {
     let shop = RecordingFolder::new();
     let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
-    let rounds = 60_000_000u64;
-    let command = [text(&program), &rounds.to_string()];
-    let plain = Command::new(command[0]).args(&command[1..]).output().unwrap();
-    let recorded = record(&shop, &["--overhead", "20"], &command).output().unwrap();
+    let recorded = record(&shop, options, &[text(&program), &rounds.to_string()]).output().unwrap();
     let said = err(&recorded);
+    assert_eq!((code(&recorded), recorded.stdout), (3, expected(&shop, rounds)), "{said}");
+    (shop.profile(), said)
+}
+
+/// Calls are counted in bursts: they stand for all, and what is called once is seen at any time.
+fn bursts() {
+    let rounds = 60_000_000;
+    let (profile, said) = recorded_rounds(&["--overhead", "20"], rounds);
     assert!(said.contains(" bursts "), "{said}");
-    assert_eq!((&recorded.stdout, code(&recorded)), (&plain.stdout, 3), "{said}");
-    let profile = shop.profile();
     let counted = |from, to| calls(&profile, from, to) as f64;
     for (to, share) in [("one", 1.0), ("three", 3.0)] {
         let share = counted("turn", to) / counted("rounds", "turn") / share;
@@ -84,14 +88,9 @@ fn bursts() {
 
 /// Threads note which functions run close in time, and are counted as exactly as without that.
 fn affinity() {
-    let shop = RecordingFolder::new();
-    let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
-    let rounds = 10_000_000u128;
-    let command = [text(&program), &rounds.to_string()];
-    let plain = Command::new(command[0]).args(&command[1..]).output().unwrap();
-    let recorded = record(&shop, &["--exact", "--affinity"], &command).output().unwrap();
-    assert_eq!((&recorded.stdout, code(&recorded)), (&plain.stdout, 3), "{}", err(&recorded));
-    let profile = shop.profile();
+    let rounds = 10_000_000;
+    let (profile, _) = recorded_rounds(&["--exact", "--affinity"], rounds);
+    let rounds = u128::from(rounds);
     let near = |from: &str, to: &str| {
         let edges = profile.edges().into_iter();
         let is_it = |index, name| profile.key(index).name == name;
