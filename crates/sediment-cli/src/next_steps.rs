@@ -3,7 +3,7 @@
 
 use crate::files;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use sediment_core::binary::is_program;
+use sediment_core::binary::{code_sections, is_program};
 use sediment_core::escape;
 use sediment_core::profile::Profile;
 use sediment_order::link::Linker;
@@ -68,7 +68,10 @@ pub(crate) fn after_order(
 
 /// The command that measures a linked program, or a program that loads a linked library.
 pub(crate) fn after_verify(program: &Path) -> Option<String> {
-    if !files::read(program).is_ok_and(|bytes| is_program(&bytes)) {
+    let bytes = files::read(program).ok()?;
+    // A separate debug file does not run.
+    code_sections(&bytes)?;
+    if !is_program(&bytes) {
         let folder = program.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = word(folder.unwrap_or(Path::new(".")))?;
         let run = |folder: &str| format!("env LD_LIBRARY_PATH={folder} PROGRAM ARGUMENT...");

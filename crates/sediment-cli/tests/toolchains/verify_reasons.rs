@@ -175,6 +175,22 @@ fn not_passed(linker: OrderingLinker) {
     expect(project.path(), &asked(), 5, &asked(), "not passed to the linker");
 }
 
+/// The few functions that a stripped file exports, in place or not, do not show an order.
+fn stripped_to_few_exports(linker: OrderingLinker) {
+    let project = project();
+    let exported = ["a0", "b3"].map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
+    let mut further = vec![linker.order(project.path(), &asked()), "-s".to_owned()];
+    further.extend(exported);
+    linker.link(project.path(), &further);
+    std::fs::write(project.path().join("asked.order"), asked().join("\n") + "\n").unwrap();
+    let verify = |more: &[&str]| {
+        sediment(project.path(), &[&["verify", "prog", "--order", "asked.order"], more].concat())
+    };
+    let output = verify(&[]);
+    assert!(code(&output) == 5 && err(&output).contains("prog is stripped"), "{}", err(&output));
+    assert_eq!(code(&verify(&["--min-coverage", "0"])), 0);
+}
+
 fn no_sections(linker: OrderingLinker) {
     let project = project();
     compile(project.path(), &["a", "b", "main"], &[]);
@@ -585,6 +601,11 @@ pub(crate) fn cases() -> Vec<Trial> {
         ("swapped", swapped, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
         ("collected", collected, &[OrderingLinker::GnuLd, OrderingLinker::Lld]),
         ("no_objects_at_hand", no_objects_at_hand, &[OrderingLinker::GnuLd, OrderingLinker::Lld]),
+        (
+            "stripped_to_few_exports",
+            stripped_to_few_exports,
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
+        ),
         (
             "close_not_passed",
             close_not_passed,

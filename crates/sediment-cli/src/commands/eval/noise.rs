@@ -165,7 +165,7 @@ impl PaddedLinks {
             let object = objects.join(format!("{number}.o"));
             padding_object::make(&object, layouts::SECTION, padding::draw(&mut luck), &stop)?;
         }
-        toolbox::make(folder.path(), toolbox::LevelCompiler::Gcc, &[])?;
+        toolbox::make(folder.path(), &toolbox::CompilerWords::default())?;
         let mut environment = toolbox::environment(folder.path(), &none, &log);
         environment.push((layouts::NOISE.into(), objects.into()));
         let here = std::env::current_dir().unwrap_or_default();

@@ -11,7 +11,7 @@ use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::ship::{LevelName, TriedLevel};
 use super::stand_ins::{StandIns, under_own_names};
-use super::toolbox::LevelCompiler;
+use super::toolbox::{CompilerWords, LevelCompiler};
 use super::verdict::LevelVerdict;
 use super::{Arguments, OptimizeJob, entries, layouts, measure, saved};
 use crate::compiler;
@@ -80,8 +80,8 @@ pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
 
 /// Input of a level's build.
 struct LevelBuild {
-    /// Options for the compiler.
-    words: Vec<String>,
+    /// Options for the compilers.
+    words: CompilerWords,
     /// Profiles that these options refer to.
     profiles: Vec<PathBuf>,
 }
@@ -100,18 +100,27 @@ pub(super) fn compiler_of(outputs: &[LinkedOutput]) -> LevelCompiler {
 }
 
 impl OptimizeJob<'_> {
+    /// The compilers whose options a level sets, that of the programs first. Rust programs may contain C code, which GCC
+    /// compiles by sediment's plugin; if there is none, its options do no harm.
+    fn compilers(&self, outputs: &[LinkedOutput]) -> Vec<LevelCompiler> {
+        let main = compiler_of(outputs);
+        let has_plugin = || plugin(self.arguments.gcc_plugin.as_deref()).is_ok();
+        let further = (main == LevelCompiler::Rustc && has_plugin()).then_some(LevelCompiler::Gcc);
+        std::iter::once(main).chain(further).collect()
+    }
+
     /// Builds and measures the levels, cheapest first, while there is something to gain; all that were asked for, if some were.
     pub(super) fn try_levels(&mut self, outputs: &[LinkedOutput]) -> Result<Vec<TriedLevel>> {
-        let compiler = compiler_of(outputs);
+        let compilers = self.compilers(outputs);
         let mut tried = Vec::new();
         for name in LevelName::ALL {
             if name != LevelName::Order && !self.arguments.wants(name) {
                 continue;
             }
-            let level = match self.why_not(name, compiler, &tried) {
+            let level = match self.why_not(name, compilers[0], &tried) {
                 Some(why) => TriedLevel::not(name, why),
                 None => {
-                    let mut level = self.built_level(name, compiler, outputs)?;
+                    let mut level = self.built_level(name, &compilers, outputs)?;
                     if level.is_built() && self.arguments.wants(name) {
                         level.rows = self.measure(&level, outputs, &tried)?;
                     }
@@ -149,7 +158,7 @@ impl OptimizeJob<'_> {
     fn built_level(
         &mut self,
         name: LevelName,
-        compiler: LevelCompiler,
+        compilers: &[LevelCompiler],
         outputs: &[LinkedOutput],
     ) -> Result<TriedLevel> {
         let build = match name {
@@ -164,26 +173,25 @@ impl OptimizeJob<'_> {
                 });
             }
             LevelName::Blocks => {
-                self.training(name, |job| job.count_blocks("blocks", compiler, &[], outputs))
+                let words = CompilerWords::default();
+                self.training(name, |job| job.count_blocks("blocks", compilers, &words, outputs))
             }
-            LevelName::Counters => self.counters(compiler),
-            LevelName::Both => match self.counters(compiler) {
-                Ok(counters) => {
-                    let lean = LEAN.iter().filter(|_| compiler == LevelCompiler::Gcc);
-                    let lean = lean.map(|word| (*word).to_owned());
-                    let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
-                    let both = self.training(name, |job| job.count_blocks("both", compiler, &words, outputs));
-                    both.map(|mut both| {
-                        both.profiles.extend(counters.profiles);
-                        both
-                    })
+            LevelName::Counters => self.counters(compilers),
+            LevelName::Both => self.counters(compilers).and_then(|counters| {
+                let mut words = counters.words.clone();
+                if compilers.contains(&LevelCompiler::Gcc) {
+                    words.add(LevelCompiler::Gcc, owned(LEAN));
                 }
-                Err(error) => Err(error),
-            },
+                self.training(name, |job| {
+                    let mut both = job.count_blocks("both", compilers, &words, outputs)?;
+                    both.profiles.extend(counters.profiles);
+                    Ok(both)
+                })
+            }),
         };
         let built = match self.optional(build)? {
             Ok(build) => {
-                let built = self.build_level(name, compiler, &build, outputs);
+                let built = self.build_level(name, &build, outputs);
                 self.optional(built)?
             }
             Err(why) => Err(why),
@@ -196,11 +204,8 @@ impl OptimizeJob<'_> {
         })
     }
 
-    fn counters(&mut self, compiler: LevelCompiler) -> Result<LevelBuild> {
-        self.training(LevelName::Counters, |job| match compiler {
-            LevelCompiler::Gcc => job.count(),
-            LevelCompiler::Clang | LevelCompiler::Rustc => job.count_by_llvm(compiler),
-        })
+    fn counters(&mut self, compilers: &[LevelCompiler]) -> Result<LevelBuild> {
+        self.training(LevelName::Counters, |job| job.count(compilers))
     }
 
     /// Measures a level against the first build; figures of each command.
@@ -255,16 +260,16 @@ impl OptimizeJob<'_> {
         let step = format!("level {}", name.text());
         let known = || -> Option<LevelBuild> {
             let fact = self.state.fact(&step);
-            let words = fact["words"].as_array()?.iter().filter_map(|word| Some(word.as_str()?.to_owned()));
+            let words = CompilerWords::from_json(&fact["words"])?;
             let profiles = fact["profiles"].as_array()?.iter().filter_map(entries::from_json);
-            Some(LevelBuild { words: words.collect(), profiles: profiles.collect() })
+            Some(LevelBuild { words, profiles: profiles.collect() })
         };
         if let Some(level) = known() {
             return Ok(level);
         }
         let level = run(self)?;
         let profiles: Vec<Value> = level.profiles.iter().map(|path| entries::to_json(path)).collect();
-        self.state.done(&step, json!({ "words": level.words, "profiles": profiles }))?;
+        self.state.done(&step, json!({ "words": level.words.json(), "profiles": profiles }))?;
         Ok(level)
     }
 
@@ -274,22 +279,16 @@ impl OptimizeJob<'_> {
         files::folder(&folder)?.canonicalize().map_err(|error| files::unreadable(&folder, &error))
     }
 
-    /// Builds the tree in a copy with further options for the compiler.
+    /// Builds the tree in a copy with further options for compilers.
     fn build_with<'j>(
         &'j self,
         arguments: &'j Arguments,
         name: &str,
-        (compiler, words): (LevelCompiler, Vec<String>),
+        words: CompilerWords,
     ) -> Result<(OptimizeJob<'j>, Vec<LinkedOutput>)> {
         let folder = self.folder_of(name)?;
-        let mut job = OptimizeJob::begin(
-            arguments,
-            self.original.clone(),
-            &folder,
-            (compiler, words),
-            self.stop,
-            self.ui,
-        )?;
+        let mut job =
+            OptimizeJob::begin(arguments, self.original.clone(), &folder, words, self.stop, self.ui)?;
         // As deep as the first copy: training commands may name files by paths that lead out of it.
         job.tree = self.state.path(&format!("{}-{name}", entries::TREE));
         job.progress = self.progress.of_level(name);
@@ -299,65 +298,78 @@ impl OptimizeJob<'_> {
         Ok((job, outputs))
     }
 
-    /// Counters of an instrumented build under the training commands.
-    fn count(&self) -> Result<LevelBuild> {
-        let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
-        let arguments = self.arguments.of_level();
-        let words = COUNTING.iter().map(|word| (*word).to_owned()).collect();
-        let (job, outputs) = self.build_with(&arguments, "counting", (LevelCompiler::Gcc, words))?;
-        job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
-        let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters"));
-        job.import_counters(&job.tree, &outputs, &profile)?;
-        job.export(&profile, "counters", &counters)?;
-        let mut words = of_plugin(&plugin);
-        words.push(format!("-fplugin-arg-sediment-counters={}", text(&counters)?));
-        words.extend(COUNTED.iter().chain(FEWER).map(|word| (*word).to_owned()));
-        Ok(LevelBuild { words, profiles: vec![profile] })
-    }
-
-    /// Counters of a build that clang or rustc instrumented, under the training commands.
-    fn count_by_llvm(&self, compiler: LevelCompiler) -> Result<LevelBuild> {
+    /// Counters of a build that each compiler instrumented, under the training commands.
+    fn count(&self, compilers: &[LevelCompiler]) -> Result<LevelBuild> {
         let arguments = self.arguments.of_level();
         let runs = self.folder_of("counting-runs")?;
-        let (option, both, counted): (_, &[&str], &[&str]) = match compiler {
-            LevelCompiler::Rustc => ("-Cprofile", &[], &[]),
-            LevelCompiler::Clang | LevelCompiler::Gcc => ("-fprofile", CLANG_BOTH, CLANG_COUNTED),
-        };
-        let of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let mut words = of(both);
-        words.push(format!("{option}-generate={}", text(&runs)?));
-        let (job, outputs) = self.build_with(&arguments, "counting", (compiler, words))?;
+        let mut counting = CompilerWords::default();
+        for compiler in compilers {
+            counting.add(*compiler, counting_words(*compiler, text(&runs)?));
+        }
+        let (job, outputs) = self.build_with(&arguments, "counting", counting)?;
         // Programs that the build itself ran are not training.
         let _ = std::fs::remove_dir_all(&runs);
         job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
-        let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters.profdata"));
-        job.import_counters(&runs, &outputs, &profile)?;
-        job.export(&profile, "profdata", &counters)?;
-        let mut words = of(&[both, counted].concat());
-        words.push(format!("{option}-use={}", text(&counters)?));
-        Ok(LevelBuild { words, profiles: vec![profile] })
+        let mut level = LevelBuild { words: CompilerWords::default(), profiles: Vec::new() };
+        let mut done = Ok(());
+        for compiler in compilers {
+            let (from, file, format) = match compiler {
+                LevelCompiler::Gcc => (&job.tree, "counters", "counters"),
+                LevelCompiler::Clang | LevelCompiler::Rustc => (&runs, "counters.profdata", "profdata"),
+            };
+            let profile = job.state.path(&format!("counters-{}.gv", compiler.text()));
+            let counters = job.state.path(file);
+            let imported = job
+                .import_counters(from, &outputs, &profile)
+                .and_then(|()| job.export(&profile, format, &counters));
+            if let Err(error) = imported {
+                if error.kind() == ErrorKind::Interrupted {
+                    return Err(error);
+                }
+                // A compiler of the mixture may have compiled nothing that ran.
+                done = done.and(Err(error));
+                continue;
+            }
+            level.words.add(*compiler, self.words_of_counters(*compiler, text(&counters)?)?);
+            level.profiles.push(profile);
+        }
+        if level.profiles.is_empty() { done.map(|()| level) } else { Ok(level) }
     }
 
-    /// Counts the blocks of a build that numbers them; `words` are the compiler's options of the level below. For the
-    /// first level, this build is the first build, with the files `outputs`.
+    /// Options for a compiler to optimise by the counters in a file.
+    fn words_of_counters(&self, compiler: LevelCompiler, counters: &str) -> Result<Vec<String>> {
+        Ok(match compiler {
+            LevelCompiler::Gcc => {
+                let mut words = of_plugin(&plugin(self.arguments.gcc_plugin.as_deref())?);
+                words.push(format!("-fplugin-arg-sediment-counters={counters}"));
+                words.extend(owned(COUNTED).chain(owned(FEWER)));
+                words
+            }
+            LevelCompiler::Clang => {
+                let used = std::iter::once(format!("-fprofile-use={counters}"));
+                owned(CLANG_BOTH).chain(owned(CLANG_COUNTED)).chain(used).collect()
+            }
+            LevelCompiler::Rustc => vec![format!("-Cprofile-use={counters}")],
+        })
+    }
+
+    /// Counts the blocks of a build that numbers them; `words` are the compilers' options of the level below. For the
+    /// first level of GCC, this build is the first build, with the files `outputs`.
     fn count_blocks(
         &self,
         name: &str,
-        compiler: LevelCompiler,
-        words: &[String],
+        compilers: &[LevelCompiler],
+        words: &CompilerWords,
         outputs: &[LinkedOutput],
     ) -> Result<LevelBuild> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
-        let mut below = words.to_vec();
-        if compiler == LevelCompiler::Gcc && words.is_empty() {
-            below = of_plugin(&plugin(self.arguments.gcc_plugin.as_deref())?);
+        let mut below = words.clone();
+        if compilers.contains(&LevelCompiler::Gcc) && words.of(LevelCompiler::Gcc).is_empty() {
+            below.add(LevelCompiler::Gcc, of_plugin(&plugin(self.arguments.gcc_plugin.as_deref())?));
         }
-        let [numbers, by_counts] = blocks_words(compiler);
-        let (profile, format) = match compiler {
-            LevelCompiler::Gcc => ("blocks", "blocks"),
-            LevelCompiler::Clang | LevelCompiler::Rustc => ("blocks.list", "bb-sections"),
-        };
-        if compiler == LevelCompiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
+        if compilers.contains(&LevelCompiler::Rustc)
+            && text(self.state.folder())?.contains(char::is_whitespace)
+        {
             return Err(Error::new(
                 ErrorCode::Unsupported,
                 "rustc splits LLVM's options at blanks, and the path of the working folder has a blank",
@@ -365,31 +377,47 @@ impl OptimizeJob<'_> {
             .with_hint("name another folder: --work DIR"));
         }
         let arguments = self.arguments.of_level();
-        let (counted, list) = if words.is_empty() && compiler == LevelCompiler::Gcc && self.numbers_blocks() {
+        let is_first = words.is_empty() && compilers == [LevelCompiler::Gcc] && self.numbers_blocks();
+        let (counted, folder) = if is_first {
             let before = self.state.path(entries::BEFORE);
             for (index, output) in outputs.iter().enumerate() {
                 let kept = saved(&before, index, output)?;
                 output.paths().try_for_each(|path| files::copy(&kept, path))?;
             }
-            (
-                self.record_blocks(&arguments, outputs, &self.progress.of_level(name))?,
-                self.state.path(profile),
-            )
+            let counted = self.record_blocks(&arguments, outputs, &self.progress.of_level(name))?;
+            (counted, self.state.folder().to_path_buf())
         } else {
             let mut numbering = below.clone();
-            numbering.push(numbers.to_owned());
-            let (job, built) =
-                self.build_with(&arguments, &format!("{name}-numbering"), (compiler, numbering))?;
-            (job.record_blocks(&arguments, &built, &job.progress)?, job.state.path(profile))
+            for compiler in compilers {
+                numbering.add(*compiler, [blocks_words(*compiler)[0].to_owned()]);
+            }
+            let (job, built) = self.build_with(&arguments, &format!("{name}-numbering"), numbering)?;
+            (job.record_blocks(&arguments, &built, &job.progress)?, job.state.folder().to_path_buf())
         };
-        self.export(&counted, format, &list)?;
-        below.push(format!("{by_counts}{}", text(&list)?));
-        Ok(LevelBuild { words: below, profiles: vec![counted] })
+        let mut done = Ok(());
+        let mut is_counted = false;
+        for compiler in compilers {
+            let (file, format) = match compiler {
+                LevelCompiler::Gcc => ("blocks", "blocks"),
+                LevelCompiler::Clang | LevelCompiler::Rustc => ("blocks.list", "bb-sections"),
+            };
+            let list = folder.join(file);
+            match self.export(&counted, format, &list) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                Err(error) => done = done.and(Err(error)),
+                Ok(()) => {
+                    below.add(*compiler, [format!("{}{}", blocks_words(*compiler)[1], text(&list)?)]);
+                    is_counted = true;
+                }
+            }
+        }
+        let level = LevelBuild { words: below, profiles: vec![counted] };
+        if is_counted { Ok(level) } else { done.map(|()| level) }
     }
 
     /// True if the first build numbers blocks.
     fn numbers_blocks(&self) -> bool {
-        self.words.1.iter().any(|word| word == blocks_words(LevelCompiler::Gcc)[0])
+        self.words.of(LevelCompiler::Gcc).iter().any(|word| word == blocks_words(LevelCompiler::Gcc)[0])
     }
 
     /// The profile of the blocks of a build, by callgrind under the training commands.
@@ -491,13 +519,11 @@ impl OptimizeJob<'_> {
     fn build_level(
         &mut self,
         name: LevelName,
-        compiler: LevelCompiler,
         level: &LevelBuild,
         outputs: &[LinkedOutput],
     ) -> Result<(PathBuf, PathBuf)> {
         let arguments = self.arguments.of_level();
-        let (mut job, mut built) =
-            self.build_with(&arguments, name.text(), (compiler, level.words.clone()))?;
+        let (mut job, mut built) = self.build_with(&arguments, name.text(), level.words.clone())?;
         job.record(&built)?;
         job.profile(&mut built)?;
         built.retain(|output| output.label.is_some());
@@ -573,14 +599,28 @@ fn blocks_words(compiler: LevelCompiler) -> [&'static str; 2] {
 }
 
 /// Words for the first build: GCC with the plugin numbers blocks, which changes no code, if they may be counted later.
-pub(super) fn first_words(arguments: &Arguments) -> (LevelCompiler, Vec<String>) {
-    let numbers = !arguments.in_place && arguments.wants(LevelName::Blocks);
-    let words = plugin(arguments.gcc_plugin.as_deref()).ok().filter(|_| numbers).map(|plugin| {
-        let mut words = of_plugin(&plugin);
-        words.push(blocks_words(LevelCompiler::Gcc)[0].to_owned());
-        words
-    });
-    (LevelCompiler::Gcc, words.unwrap_or_default())
+pub(super) fn first_words(arguments: &Arguments) -> CompilerWords {
+    let mut words = CompilerWords::default();
+    if let (false, true, Ok(plugin)) =
+        (arguments.in_place, arguments.wants(LevelName::Blocks), plugin(arguments.gcc_plugin.as_deref()))
+    {
+        words.add(LevelCompiler::Gcc, of_plugin(&plugin));
+        words.add(LevelCompiler::Gcc, [blocks_words(LevelCompiler::Gcc)[0].to_owned()]);
+    }
+    words
+}
+
+/// Options for a compiler to instrument; `runs` is the folder for the counts of LLVM's compilers.
+fn counting_words(compiler: LevelCompiler, runs: &str) -> Vec<String> {
+    match compiler {
+        LevelCompiler::Gcc => owned(COUNTING).collect(),
+        LevelCompiler::Clang => owned(CLANG_BOTH).chain([format!("-fprofile-generate={runs}")]).collect(),
+        LevelCompiler::Rustc => vec![format!("-Cprofile-generate={runs}")],
+    }
+}
+
+fn owned(words: &[&'static str]) -> impl Iterator<Item = String> {
+    words.iter().map(|word| (*word).to_owned())
 }
 
 /// Returns the option that loads the plugin.

@@ -50,7 +50,7 @@ use state::WorkFolder;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toolbox::LevelCompiler;
+use toolbox::CompilerWords;
 
 /// Build a program of your own, record it, link it in order, verify and measure it
 #[derive(Debug, Clone, Args)]
@@ -234,7 +234,7 @@ struct OptimizeJob<'a> {
     /// Tree that the command was started in.
     original: PathBuf,
     /// Further options of a level, for a compiler.
-    words: (LevelCompiler, Vec<String>),
+    words: CompilerWords,
     state: WorkFolder,
     progress: RunProgress,
     stop: &'a Stop,
@@ -246,7 +246,7 @@ impl<'a> OptimizeJob<'a> {
         arguments: &'a Arguments,
         original: PathBuf,
         work: &Path,
-        words: (LevelCompiler, Vec<String>),
+        words: CompilerWords,
         stop: &'a Stop,
         ui: &'a Ui,
     ) -> Result<Self> {
@@ -264,8 +264,8 @@ impl<'a> OptimizeJob<'a> {
         let levels = LevelName::ALL.into_iter().filter(|level| arguments.wants(*level)).map(LevelName::text);
         request["levels"] =
             json!([arguments.are_fixed(), levels.collect::<Vec<_>>(), arguments.ship.map(LevelName::text)]);
-        if !words.1.is_empty() {
-            request["words"] = json!(words.1);
+        if !words.is_empty() {
+            request["words"] = words.json();
         }
         let state = WorkFolder::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
@@ -336,7 +336,7 @@ impl<'a> OptimizeJob<'a> {
                 self.ui.note(&format!("not copied: {objects} of an earlier build"));
             }
         }
-        toolbox::make(&work, self.words.0, &self.words.1)?;
+        toolbox::make(&work, &self.words)?;
         self.state.done("prepare", Value::Null)
     }
 

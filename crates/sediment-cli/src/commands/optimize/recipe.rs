@@ -307,15 +307,15 @@ impl RecipeNeeds<'_> {
     fn cargo(&self) -> Vec<String> {
         let mut lines = vec![self.wrapper(), format!("export COMPILER_PATH=\"$PWD/{LINKS}\"")];
         lines.extend(self.exports());
-        let word = |file: &LlvmFile| format!("\"{}$PWD/{LINKS}/{}\"", file.word, file.name);
-        match &self.of_llvm().iter().map(word).collect::<Vec<_>>()[..] {
-            [] => {}
-            [word] => lines.push(format!("export CARGO_ENCODED_RUSTFLAGS={word}")),
-            // The path may contain blanks: cargo separates options by another character.
-            words => lines.push(format!(
-                "export CARGO_ENCODED_RUSTFLAGS=\"$(printf '%s\\037%s' {})\"",
-                words.join(" ")
-            )),
+        // RUSTFLAGS in the environment would replace the flags of the project's configuration.
+        let word = |file: &LlvmFile| format!(" \"{}${{0%/*}}/{}\"", file.word, file.name);
+        let words: String = self.of_llvm().iter().map(word).collect();
+        if !words.is_empty() {
+            let script = format!("{LINKS}/rustc");
+            lines.push(format!(
+                "printf '%s\\n' '#!/bin/sh' 'exec \"$@\"{words}' >{script} && chmod +x {script}"
+            ));
+            lines.push(format!("export RUSTC_WRAPPER=\"$PWD/{script}\""));
         }
         lines.push(self.build.to_owned());
         lines

@@ -67,11 +67,59 @@ pub(in crate::commands) enum LevelCompiler {
     Rustc,
 }
 
-/// Makes these folders in the working folder; `words` are further options for a compiler.
+impl LevelCompiler {
+    /// Its name in the state of a run.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Gcc => "gcc",
+            Self::Clang => "clang",
+            Self::Rustc => "rustc",
+        }
+    }
+}
+
+/// Further options of a build, by compiler.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::commands) struct CompilerWords(Vec<(LevelCompiler, Vec<String>)>);
+
+impl CompilerWords {
+    pub(super) fn add(&mut self, compiler: LevelCompiler, words: impl IntoIterator<Item = String>) {
+        match self.0.iter_mut().find(|(other, _)| *other == compiler) {
+            Some((_, all)) => all.extend(words),
+            None => self.0.push((compiler, words.into_iter().collect())),
+        }
+    }
+
+    pub(super) fn of(&self, compiler: LevelCompiler) -> &[String] {
+        self.0.iter().find(|(other, _)| *other == compiler).map_or(&[], |(_, words)| words)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, words)| words.is_empty())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        self.0.iter().map(|(compiler, words)| (compiler.text().to_owned(), json!(words))).collect()
+    }
+
+    /// The words that [`Self::json`] wrote.
+    pub(super) fn from_json(value: &Value) -> Option<Self> {
+        let mut all = Self::default();
+        for compiler in [LevelCompiler::Rustc, LevelCompiler::Clang, LevelCompiler::Gcc] {
+            if let Some(words) = value.as_object()?.get(compiler.text()) {
+                let words = words.as_array()?.iter().filter_map(|word| Some(word.as_str()?.to_owned()));
+                all.add(compiler, words);
+            }
+        }
+        Some(all)
+    }
+}
+
+/// Makes these folders in the working folder; `words` are further options for compilers.
 ///
 /// # Errors
 /// If no compiler is on PATH.
-pub(in crate::commands) fn make(work: &Path, compiler: LevelCompiler, words: &[String]) -> Result<()> {
+pub(in crate::commands) fn make(work: &Path, words: &CompilerWords) -> Result<()> {
     let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, files::own_program()?);
     wrapper::make_links(&linkers, &itself)?;
     files::symbolic_link(&itself, &files::folder(&work.join(FOR_GCC))?.join(wrapper::REAL_LD))?;
@@ -87,15 +135,15 @@ pub(in crate::commands) fn make(work: &Path, compiler: LevelCompiler, words: &[S
             "PATH=:$PATH:\nPATH=${{PATH%%:{own}:*}}:${{PATH#*:{own}:}}\nPATH=${{PATH#:}}\nPATH=${{PATH%:}}\n"
         )
     });
-    if compiler == LevelCompiler::Rustc && !words.is_empty() {
-        make_for_rustc(&folder.join(RUSTC), words)?;
+    if !words.of(LevelCompiler::Rustc).is_empty() {
+        make_for_rustc(&folder.join(RUSTC), words.of(LevelCompiler::Rustc))?;
     }
     let compilers = compilers(&folder);
     if compilers.is_empty() {
         return Err(Error::new(ErrorCode::Unsupported, "no C compiler on PATH")
             .with_hint("install a C compiler: gcc (and libc6-dev or glibc-devel), or clang"));
     }
-    let cache = cache(work, words);
+    let cache = cache(work, &[words.of(LevelCompiler::Gcc), words.of(LevelCompiler::Clang)].concat());
     let mut loads = BTreeMap::new();
     for (name, path) in compilers {
         // ccache is on PATH under the names of compilers.
@@ -103,8 +151,9 @@ pub(in crate::commands) fn make(work: &Path, compiler: LevelCompiler, words: &[S
         let is_clang = name.contains("clang") || files::base_name(&real).contains("clang");
         let is_cached = files::base_name(&real) == CACHE;
         let kind = if is_clang { LevelCompiler::Clang } else { LevelCompiler::Gcc };
+        let words = words.of(kind);
         // A plugin is for one version of GCC; others compile as without.
-        let takes = kind == compiler && *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
+        let takes = *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
         let more = if is_clang { for_clang.as_str() } else { "" };

@@ -21,8 +21,8 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use output::VerifyOutput;
-use sediment_core::binary::Binary;
 use sediment_core::binary::objects::InputObjects;
+use sediment_core::binary::{Binary, SymbolSource};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
@@ -238,6 +238,17 @@ fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64
             );
             let hint = "with --min-coverage PERCENT, this share counts; 0 always passes";
             ui.error(&Error::new(ErrorCode::BelowThreshold, text).with_hint(hint));
+            true
+        }
+        None if report.symbols_from == SymbolSource::DynamicSymbols
+            && report.weight_found < report.weight / 2 =>
+        {
+            let text = format!(
+                "{file_name} is stripped: its exported functions have less than half of the weight, too little to check the order"
+            );
+            let hint =
+                "verify it before stripping, or install its debug file; --min-coverage 0 always passes";
+            ui.error(&Error::new(ErrorCode::Stripped, text).with_hint(hint));
             true
         }
         None => {

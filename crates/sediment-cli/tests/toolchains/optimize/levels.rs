@@ -18,16 +18,6 @@ pub fn cases() -> Vec<Trial> {
         case("levels_are_built_and_compared", &needs, levels_are_built_and_compared),
         case("words_of_both_are_the_packages", &[], words_of_both_are_the_packages),
         case(
-            "counters_of_a_cargo_project",
-            &[
-                Need::Program("gcc"),
-                Need::Program("cargo"),
-                Need::Program("valgrind"),
-                Need::Program("llvm-profdata-19"),
-            ],
-            counters_of_a_cargo_project,
-        ),
-        case(
             "a_missing_plugin_is_said_before_the_build",
             &needs[..3],
             a_missing_plugin_is_said_before_the_build,
@@ -135,45 +125,6 @@ fn words_of_both_are_the_packages() {
         assert_eq!(own, words("proofs/lib/builds.sh", proof));
         assert_eq!(own.len(), least, "{own:?}");
     }
-}
-
-/// One command for a Cargo project: rustc counts, and compiles by its counters. What the build runs itself is left alone.
-fn counters_of_a_cargo_project() {
-    let manifest = "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2021\"\n\n[workspace]\n";
-    let build = "fn main() { println!(\"cargo:rustc-env=NAMED=toy\"); }\n";
-    let work = "#[inline(never)]
-fn often(x: u64) -> u64 {
-    if x % 1000 == 999 { std::hint::black_box(x) * 7 } else { x / 2 + 1 }
-}
-
-fn main() {
-    let count = 200_000 * std::env::args().count() as u64;
-    let sum = (0..count).map(often).fold(0u64, |sum, x| sum.rotate_left(3) ^ x);
-    println!(\"{} {sum}\", env!(\"NAMED\"));
-}
-";
-    let files = [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", work)];
-    let project =
-        OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
-    let files = project.files();
-    let words = ["--pgo", "--ship", "counters", "--train", "target/release/toy", "--json"];
-    let report = project.optimize(&words, &["cargo", "build", "--release", "--offline"]);
-    assert_eq!(project.files(), files, "the tree itself is unchanged");
-    let level = |name: &str| {
-        let levels = report["levels"].as_array().unwrap();
-        levels.iter().find(|level| level["name"] == name).unwrap_or_else(|| panic!("{report}"))
-    };
-    let instructions =
-        |name: &str| level(name)["instructions"].as_u64().unwrap_or_else(|| panic!("{report}"));
-    let before = report["measured"][0]["simulated"]["instructions"]["before"].as_u64().unwrap();
-    assert_ne!(instructions("counters"), before, "{report}");
-    // Its folder has a blank, at which rustc parts LLVM's options.
-    assert!(level("blocks")["not_built"].as_str().unwrap().contains("blank"), "{report}");
-    assert!(project.path(".sediment/result/toy").is_file());
-    let counters = project.path(".sediment/builds/counting/counters.gv");
-    let counters = std::fs::read_to_string(counters).unwrap();
-    assert!(counters.contains("often") && counters.contains("counters=\"llvm-ir"), "{counters}");
-    assert!(!counters.contains("+build_script"), "the build script was counted: {counters}");
 }
 
 fn a_missing_plugin_is_said_before_the_build() {

@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Trial> {
     let autotools = with(&[Need::Program("autoreconf"), Need::Program("automake")]);
     let debian = with(&[Need::Program("dpkg-buildpackage"), Need::Program("dh")]);
     let lld = [Need::Program("ld.lld-19"), Need::Program("valgrind")];
+    let cargo = [Need::Program("cargo"), Need::Program("llvm-profdata-19")];
     let clang = [Need::Program("clang-19"), Need::Program("llvm-profdata-19"), Need::Program("make")];
     vec![
         case("recipe_of_make", &gcc, || pasted(&MAKE)),
@@ -33,6 +34,8 @@ pub fn cases() -> Vec<Trial> {
         long("recipe_of_spec", &with(&[Need::Program("rpmbuild"), Need::Program("tar")]), || pasted(&SPEC)),
         long("recipe_of_make_with_clang", &clang, || pasted(&CLANG)),
         long("recipe_of_make_with_lld", &[&clang[..], &lld].concat(), || pasted(&LLD)),
+        case("recipe_of_cargo_with_c", &with(&cargo), || pasted(&CARGO)),
+        long("recipe_of_cargo_with_lld", &[&with(&cargo)[..], &lld].concat(), || pasted(&CARGO_LLD)),
     ]
 }
 
@@ -72,6 +75,54 @@ const LLD: BuildFiles = BuildFiles {
     levels: &["order", "blocks", "counters", "both"],
     ..MAKE
 };
+/// A program of Rust and C.
+const CARGO: BuildFiles = BuildFiles {
+    name: "cargo",
+    files: &[("Cargo.toml", MANIFEST), ("build.rs", BUILD_SCRIPT), ("src/main.rs", RUST_WORK)],
+    build: "cargo build --release --offline",
+    program: "target/release/work",
+    levels: &["order", "counters"],
+};
+const CARGO_LLD: BuildFiles = BuildFiles {
+    files: &[
+        ("Cargo.toml", MANIFEST),
+        ("build.rs", BUILD_SCRIPT),
+        ("src/main.rs", RUST_WORK),
+        // The recipe leaves the flags of the project in place.
+        (".cargo/config.toml", "[build]\nrustflags = [\"-Clink-arg=-fuse-ld=lld\"]\n"),
+    ],
+    levels: &["blocks", "both"],
+    ..CARGO
+};
+const MANIFEST: &str = "[package]\nname = \"work\"\nversion = \"1.0.0\"\nedition = \"2021\"\n\n[profile.release]\ndebug = true\n\n[workspace]\n";
+const BUILD_SCRIPT: &str = r#"use std::process::Command;
+fn main() {
+    let folder = std::env::var("OUT_DIR").unwrap();
+    let object = format!("{folder}/work.o");
+    let archive = format!("{folder}/libwork.a");
+    let compile = ["cc", "-O2", "-g", "-ffunction-sections", "-Dmain=work_main", "-c", "work.c", "-o", &object];
+    for words in [&compile[..], &["ar", "crs", &archive, &object]] {
+        assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success());
+    }
+    println!("cargo:rustc-link-lib=static=work");
+    println!("cargo:rustc-link-search={folder}");
+}
+"#;
+const RUST_WORK: &str = r#"extern "C" {
+    fn work_main(count: i32, words: *const *const u8) -> i32;
+}
+#[inline(never)]
+fn often(x: u64) -> u64 {
+    if x % 1000 == 999 { std::hint::black_box(x) * 7 } else { x / 2 + 1 }
+}
+fn main() {
+    let count = std::env::args().count();
+    let sum = (0..200_000 * count as u64).map(often).fold(0u64, |sum, x| sum.rotate_left(3) ^ x);
+    println!("{sum}");
+    let words = [std::ptr::null()];
+    unsafe { work_main(count as i32, words.as_ptr()) };
+}
+"#;
 const CMAKE: BuildFiles = BuildFiles {
     name: "cmake",
     files: &[(
@@ -149,6 +200,9 @@ fn pasted(of: &BuildFiles) {
     .with_valgrind();
     project.shell("test ! -f debian/rules || chmod +x debian/rules");
     symlink(env!("CARGO_BIN_EXE_sediment"), project.path("../bin/sediment")).unwrap();
+    if of.name == "cargo" && of.levels.contains(&"blocks") {
+        symlink("/usr/bin/ld.lld-19", project.path("../bin/ld.lld")).unwrap();
+    }
     // Without a blank in it.
     let outside = project.path("..").canonicalize().unwrap();
     let by_gcc = !of.build.contains("clang");
@@ -158,8 +212,12 @@ fn pasted(of: &BuildFiles) {
     }
     let train = format!("./{}", of.program);
     let levels = of.levels.join(",");
+    let work = outside.join("optimized");
+    let work = work.to_str().unwrap();
     for level in of.levels {
-        let mut words = vec!["--level", &levels, "--ship", level, "--train", &train, "--json"];
+        // rustc splits LLVM's options at blanks.
+        let mut words =
+            vec!["--level", &levels, "--ship", level, "--train", &train, "--json", "--work", work];
         let plugin = plugin.as_ref().map(|path| path.to_str().unwrap());
         words.extend(plugin.iter().flat_map(|path| ["--gcc-plugin", *path]));
         let output = project.run(&words, &[of.build]);
@@ -176,10 +234,28 @@ fn pasted(of: &BuildFiles) {
             "spec" => is_packaged(&copy, recipe, level, RPMBUILD, true),
             _ => {
                 paste_text(&copy, recipe, of.build);
-                let shipped = project.path(".sediment/result/work");
+                let shipped = outside.join("optimized/result/work");
                 let same = code_of(&copy.join(of.program)) == code_of(&shipped);
                 assert!(same, "{} {level}: not the shipped code: {recipe}", of.name);
+                if of.name == "cargo" {
+                    counts_of_both_languages(&outside.join("optimized/result/work.gv"), level);
+                }
             }
+        }
+    }
+}
+
+/// The profile of a level has the counts that it needs, of C and of Rust.
+fn counts_of_both_languages(profile: &Path, level: &str) {
+    let profile = std::fs::read_to_string(profile).unwrap();
+    let has = |function: &str, attribute: &str| {
+        profile.lines().any(|line| line.contains(function) && line.contains(attribute))
+    };
+    assert!(!has("+build_script", ""), "the build script was counted: {profile}");
+    for (attribute, levels) in [("counters=", ["counters", "both"]), ("blocks=", ["blocks", "both"])] {
+        for function in ["5often", "work_main"] {
+            let wanted = levels.contains(&level);
+            assert_eq!(has(function, attribute), wanted, "{level}: {function} {attribute}");
         }
     }
 }
