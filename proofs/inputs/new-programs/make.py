@@ -103,6 +103,25 @@ def words(luck, count):
     return "".join(f"{luck.choice(WORDS)}{luck.choice(WORDS)}{at}\n" for at in range(count))
 
 
+def xml(luck, entries):
+    text = ['<?xml version="1.0"?>', "<!DOCTYPE all [<!ENTITY name 'value'>]>", "<all xmlns:o='urn:other'>"]
+    for at in range(entries):
+        text.append(f'<entry id="e{at}" o:kind="{luck.choice(WORDS)}"><name>{sentence(luck)} &name; &lt;{luck.choice(WORDS)}&gt;</name><!-- {luck.choice(WORDS)} -->'
+                    f"<list>{''.join(f'<{word}>{luck.randint(0, 9999)}</{word}>' for word in luck.choices(WORDS, k=4))}</list><![CDATA[<{luck.choice(WORDS)}>]]></entry>")
+    return "\n".join([*text, "</all>"]) + "\n"
+
+
+def jsonnet(luck, entries, rounds):
+    fields = "\n".join(f"  {word}{at}:: self.base + {luck.randint(0, 99)}," for at, word in enumerate(luck.choices(WORDS, k=entries)))
+    return f"""local item(n) = {{ base:: n, name: "item%03d" % n, odd: n % 2 == 1,
+{fields}
+  list: [x * x for x in std.range(0, n % 17) if x % 3 != 0], text: std.join("-", [std.toString(x) for x in self.list]) }};
+local fold(n) = std.foldl(function(sum, x) (sum * 31 + x) % 65521, std.range(1, n), 7);
+{{ items: [item(n) + {{ extra: std.length(self.text) }} for n in std.range(1, {rounds})], sum: fold({rounds * 20}),
+  sorted: std.sort([(n * 7919) % 1013 for n in std.range(1, {rounds})]), keys: std.objectFields(item(3)) }}
+"""
+
+
 def rows(luck, count):
     return json.dumps([{"a": luck.randint(0, 50), "b": luck.choice(WORDS), "c": [luck.random() for _ in range(4)]} for _ in range(count)])
 
@@ -116,3 +135,5 @@ for name, seed, scale in (("train", 1, 0.4), ("test", 2, 0.25)):
     write(f"{name}.gif", gif(luck, int(20 * scale), 160))
     write(f"{name}.words", words(luck, int(1600 * scale)))
     write(f"{name}.json", rows(luck, int(40_000 * scale)))
+    write(f"{name}.xml", xml(luck, int(40_000 * scale)))
+    write(f"{name}.jsonnet", jsonnet(luck, 12, int(1500 * scale)))

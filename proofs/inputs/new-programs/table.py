@@ -31,14 +31,14 @@ for name in names:
     agree += fits
     tried = ", ".join(level["name"] for level in report["levels"] if level["not_built"] is None)
     changed = "–" if instructions is None else f"{instructions:+.1f} %"
-    rows.append(f"| {name} | {language} | {system.strip()} | {int(wall) // 60}:{int(wall) % 60:02} | {tried} | {shipped} | {report['verdict']['code']} | {check['level']} | {judged} | {changed} | {check['ratio']:.3f} ({check['low']:.3f} to {check['high']:.3f}) | {'yes' if fits else 'no'} | {load} |")
+    rows.append(f"| {name} | {language} | {system.strip()} | {int(wall) // 60}:{int(wall) % 60:02} | {tried} | {shipped} | {report['verdict']['code']} | {check['level']} | {judged} | {changed} | {check['ratio']:.3f} ({check['low']:.3f} to {check['high']:.3f}){', eval' * (check.get('judge') == 'eval')} | {'yes' if fits else 'no'} | {load} |")
 print("Times are of a machine that did other work too; `load` is its load average at the start.\n")
-print("| program | language | build | wall time | levels built | shipped | verdict | level compared | CPU time by optimize | instructions | CPU time by hyperfine | agree | load |")
+print("| program | language | build | wall time | levels built | shipped | verdict | level compared | CPU time by optimize | instructions | CPU time by hyperfine or eval | agree | load |")
 print("|---|---|---|--:|---|---|---|---|--:|--:|--:|---|--:|")
 print("\n".join(rows))
 if len(rows) < len(names):
     print(f"\nNot run yet: {', '.join(name for name in names if not os.path.exists(f'{work}/{name}.done'))}.")
-print(f"\n{agree} of {len(rows)} agree: the intervals of `optimize`, over layouts, and of hyperfine, over runs of one file each, have a number in common.")
+print(f"\n{agree} of {len(rows)} agree: the intervals of `optimize`, over layouts, and of hyperfine or `sediment eval`, over runs of one file each, have a number in common.")
 for line in broken:
     print(line, file=sys.stderr)
 sys.exit(1 if broken else 0)

@@ -187,3 +187,11 @@ fn graph_of(function: &bb_addr_map::BlockAddresses) -> u32 {
     let folded = sum ^ sum >> 32;
     u32::try_from(folded & u64::from(OF_CLANG - 1)).unwrap_or_default() | OF_CLANG
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_file_of_another_format_has_no_map() {
+        assert!(!super::has_map(b"#!/bin/sh\n"));
+    }
+}

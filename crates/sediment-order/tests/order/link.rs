@@ -158,6 +158,34 @@ fn hostile_names_are_written_exactly_or_left_out() {
     check_written("hostile-names", &placements, skipped);
 }
 
+/// `exit.part.0` is no function `part.0` of the group that GNU ld calls exit.
+#[test]
+fn functions_named_like_a_group_are_read_back() {
+    let (placements, _) =
+        place(&[AskedFunction { name: "exit.part.0".to_owned(), weight: 1, file: None }], None);
+    for linker in [&link::gnu_ld::LINKER, &link::gnu_ld_script::LINKER] {
+        let (text, _) = (linker.write)(&placements);
+        let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
+        assert!(read[0] == "exit.part.0" && !read.iter().any(|name| name == "part.0"), "{read:?}");
+    }
+}
+
+/// Link-time optimisation makes clones: a wildcard places those that the profile does not tell apart.
+#[test]
+fn clones_of_one_function_are_placed_with_it_unless_the_profile_has_several() {
+    let asked: Vec<AskedFunction> = ["one", "two", "two.constprop.0"]
+        .iter()
+        .map(|name| AskedFunction { name: (*name).to_owned(), weight: 1, file: None })
+        .collect();
+    let (mut placements, _) = place(&asked, None);
+    link::add_sections_of_clones(&mut placements);
+    let has_wildcard: Vec<bool> = placements
+        .iter()
+        .map(|placement| placement.sections.iter().any(|section| section.ends_with('*')))
+        .collect();
+    assert_eq!(has_wildcard, [true, false, false], "{placements:?}");
+}
+
 #[test]
 fn orders_of_others_are_read() {
     for folder in support::golden_cases("link") {

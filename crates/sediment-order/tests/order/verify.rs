@@ -172,6 +172,20 @@ fn each_absent_function_has_its_reason() {
     assert_eq!((report.weight, report.weight_found, report.weight_placed), (42, 35, 27));
 }
 
+/// Sources without files name functions alone.
+#[test]
+fn functions_without_a_dso_count_if_the_binary_has_them() {
+    let mut profile = profile("a:5 b:5");
+    let caller = profile.function(FunctionKey::new(Some(b"prog"), b"caller", None).unwrap());
+    for name in ["c", "nowhere"] {
+        let function = profile.function(FunctionKey::new(None, name.as_bytes(), None).unwrap());
+        profile.edge_mut(caller, function).count = Some(10);
+    }
+    let report =
+        verify(&binary("a b c"), &order("a b c"), Some(&profile), "prog", &InputObjects::default()).unwrap();
+    assert_eq!((report.weight, report.weight_placed), (20, 20));
+}
+
 #[test]
 fn a_function_that_is_only_there_as_clone_is_where_its_clone_is() {
     // Asked for by its own name, as a wildcard places it; and by the name of the clone that the inputs had.

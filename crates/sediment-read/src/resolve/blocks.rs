@@ -286,3 +286,18 @@ impl BlockFunctions<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_far_beyond_those_known_are_sparse() {
+        let counted = |numbers: &[u32]| FunctionBlockCounts {
+            counts: numbers.iter().map(|number| (*number, 1)).collect(),
+            ..FunctionBlockCounts::default()
+        };
+        assert!(!counted(&[]).is_sparse() && !counted(&[2, 3, 1000]).is_sparse());
+        assert!(counted(&[2, 3, 1_000_000]).is_sparse());
+    }
+}

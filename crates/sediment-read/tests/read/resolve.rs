@@ -131,6 +131,9 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
         [(Nowhere::StubWithoutTarget.of(Amount::Calls), 1, 11), (Reason::StubPassage, 4, 10),]
     );
     assert_eq!(profile.total, 38, "all that was seen");
+    let imported = resolve_with(&recording, &NoFiles, ResolveSettings::default()).unwrap().imported;
+    assert_eq!((imported.kept, imported.of), (27, 38));
+    assert_eq!(imported.losses, [(Nowhere::StubWithoutTarget.of(Amount::Calls), 11)]);
 }
 
 /// A dynamic linker has local functions of the C library's names.
@@ -140,14 +143,24 @@ fn a_same_named_local_of_another_dso_is_not_called_through_a_stub() {
     let files = BinaryList(vec![
         ("/lib/libc.so.6", own(Function::global("copy", 0, 32))),
         ("/lib/ld.so", own(Function::local("copy", 0, 16, "copy.c"))),
+        ("/lib/quiet.so", own(Function::global("quiet", 0, 16))),
     ]);
     let recording = calls(&[
         ("/bin/p:main", "/bin/p:copy@plt", 5),
         ("/bin/p:main", "/lib/libc.so.6:copy", 1),
         ("/lib/ld.so:copy", "/lib/ld.so:copy", 1),
+        // Never seen itself, but one file has it.
+        ("/bin/p:main", "/bin/p:quiet@plt", 3),
+        ("/lib/quiet.so:other", "/bin/p:main", 1),
     ]);
     let (profile, _) = resolve(&recording, &files).unwrap();
-    assert_eq!(edges(&profile), ["ld.so:copy -> ld.so:copy 1", "p:main -> libc.so.6:copy 6"]);
+    let expected = [
+        "ld.so:copy -> ld.so:copy 1",
+        "p:main -> libc.so.6:copy 6",
+        "p:main -> quiet.so:quiet 3",
+        "quiet.so:other -> p:main 1",
+    ];
+    assert_eq!(edges(&profile), expected);
 }
 
 #[test]
@@ -368,7 +381,10 @@ fn one_odd_address_among_sound_ones_refuses_no_file() {
         };
         (0..sound).for_each(|number| sample(number * LENGTH, 10));
         (0..odd).for_each(|number| sample(number * LENGTH + 2, 1));
-        resolve(&recording, &BinaryList(vec![("/bin/p", file.clone())]))
+        let files = BinaryList(vec![("/bin/p", file.clone())]);
+        let settings = ResolveSettings { ignore_build_id: true, ..ResolveSettings::default() };
+        assert!(resolve_with(&recording, &files, settings).is_ok(), "at the user's risk");
+        resolve(&recording, &files)
     };
     for (sound, odd) in [(0, 1), (1, 1), (3, 1), (16, 2), (60, 8)] {
         let (profile, _) = of(sound, odd).unwrap_or_else(|error| panic!("{sound} {odd}: {error}"));
