@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Knowledge of a function's blocks.
 #[derive(Debug, Clone, Copy, Default)]
 struct BlockState {
-    /// True if some had no breakpoint for want of memory.
+    /// True if some had no breakpoint because memory for breakpoints was used up.
     in_part: bool,
     /// True if it had run before they had breakpoints.
     late: bool,
-    /// Processes that it has run in, and the number of these with which its blocks get breakpoints again.
+    /// Number of processes in which the function ran, and the number of these processes at which its blocks get
+    /// breakpoints again.
     processes: u32,
     next: u32,
 }
@@ -23,7 +24,7 @@ struct BlockState {
 pub(super) struct ExecutedBlocks {
     executed: HashSet<Site>,
     in_order: Vec<Site>,
-    /// Visits in walks.
+    /// Visits in walks, by block.
     visits: HashMap<Site, u64>,
     /// By module and number of the mapped function.
     covered: BTreeMap<(u32, u32), BlockState>,
@@ -39,8 +40,8 @@ impl ExecutedBlocks {
         }
     }
 
-    /// True if the blocks of the function of which this is one are to get breakpoints in one more process: in all of them while others
-    /// bring new ones to light, and then more and more seldom.
+    /// True if the blocks of this block's function are to get breakpoints in one more process. They get them in every
+    /// process while further processes execute new blocks, then less and less often.
     pub(super) fn are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
         let Some(covered) = self.of(modules, site) else { return false };
         covered.processes += 1;
@@ -55,7 +56,7 @@ impl ExecutedBlocks {
         self.executed.contains(&site)
     }
 
-    /// The blocks that were found since this many were.
+    /// Returns the blocks found after the first `known`, and updates `known`.
     pub(super) fn since(&self, known: &mut usize) -> BTreeSet<Site> {
         let from = std::mem::replace(known, self.in_order.len());
         self.in_order[from..].iter().copied().collect()
@@ -78,7 +79,7 @@ impl ExecutedBlocks {
         }
     }
 
-    /// True if one was executed in a function whose blocks have breakpoints.
+    /// True if a block was executed in a function whose blocks have breakpoints.
     pub(super) fn is_any_inside(&self) -> bool {
         !self.executed.is_empty()
     }
@@ -91,8 +92,8 @@ impl ExecutedBlocks {
         self.visits.get(&site).copied().unwrap_or(0)
     }
 
-    /// Adds the executed blocks to a recording, with estimates of their executions from the calls of functions, and from the calls
-    /// that addresses of modules make. Functions of which not all blocks had breakpoints are skipped.
+    /// Adds the executed blocks to a recording. Estimates their executions from the calls of functions and from the
+    /// calls that instructions make. Skips functions if only some of their blocks had breakpoints.
     pub(super) fn put_into(
         &self,
         recording: &mut Recording,
@@ -123,10 +124,10 @@ impl ExecutedBlocks {
             let seen = |entry: usize| {
                 let entries = &module.entries;
                 let from = entries[entry].address;
-                // Up to the next block, whatever its function.
+                // Up to the next block, even if it belongs to another function.
                 let end = entries.get(entry + 1).map_or(u64::MAX, |next| next.address);
                 let made = calls_from.range((*id, from)..(*id, end)).map(|(_, count)| *count).max();
-                // The beginning of a cold part is a function in the symbol table alone, and is not called.
+                // The beginning of a cold part is a function only in the symbol table: nobody calls it.
                 let calls = calls_of.get(&site(entry)).copied().filter(|_| entry == begin);
                 Seen { calls, made, visits: self.visits(site(entry)) }
             };
@@ -142,7 +143,7 @@ impl ExecutedBlocks {
                 recording.add_unwatched(unwatched);
             }
         }
-        // What ran without breakpoints inside is not what did not run.
+        // A function that ran without breakpoints inside has unknown blocks, not unexecuted ones.
         for site in calls_of.keys() {
             let module = modules.get(site.module);
             let Some(owner) = module.entries[site.entry as usize].owner else { continue };
@@ -171,21 +172,23 @@ fn add_unwatched(recording: &mut Recording, module: &Module, dso: DsoId, functio
 struct Seen {
     /// Calls of its function, if it is the first block.
     calls: Option<u128>,
-    /// The most calls that one of its instructions makes.
+    /// Calls made by that instruction of the block that makes most.
     made: Option<u128>,
     /// Visits in walks.
     visits: u64,
 }
 
-/// Visits of each block that are assumed beforehand: without any others, each is executed as often as the function is called.
+/// Visits that are assumed for each block in advance: without further visits, each block is executed as often as the
+/// function is called.
 const ASSUMED: f64 = 1.0;
-/// A block that makes this multiple of the calls that its visits let expect repeats itself.
+/// A block repeats itself if it makes more calls than its visits suggest, by this factor.
 const REPEATED: f64 = 4.0;
 
-/// Executions of the blocks of a function, given the position of its first one. Visits of a block by those of the first are its executions in a call, and the more of
-/// them there are, the less the assumed ones weigh. The calls of the function are the scale; or those that its blocks make, where these tell of more
-/// calls, as in a loop that has run since before. A block that repeats itself is visited once for all of its repetitions, and known by the calls that
-/// it makes.
+/// Estimates the executions of a function's blocks; `first` is the index of its first block. The visits of a block
+/// divided by the visits of the first block are its executions in a call. The assumed visits weigh less the more visits
+/// there are. The number of calls of the function is the scale, or the number of calls that its blocks make if these
+/// imply more, as in a loop that began before the recording. A block that repeats itself counts one visit for all
+/// repetitions, so the calls that it makes count instead.
 fn estimates(blocks: &[Seen], first: Option<usize>) -> Vec<u64> {
     let first = first.and_then(|first| blocks.get(first));
     let of_first = first.map_or(0, |block| block.visits) as f64 + ASSUMED;
@@ -205,7 +208,7 @@ fn estimates(blocks: &[Seen], first: Option<usize>) -> Vec<u64> {
     blocks.iter().map(|block| executions(block).round().max(1.0) as u64).collect()
 }
 
-/// The median of values with weights.
+/// Weighted median of values.
 fn median(mut weighed: Vec<(f64, u64)>) -> Option<f64> {
     weighed.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
     let half = weighed.iter().map(|(_, weight)| weight).sum::<u64>() / 2;
@@ -281,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_runs_for_ever_is_known_by_its_calls() {
-        // The loop's function is called once: each of its visits is that of a call that the loop makes.
+        // The function with the loop is called once; each visit of it is a visit of a call that the loop makes.
         let function =
             [seen(1, None, 0), seen(None, 500_000, 50), seen(None, None, 49), seen(None, 480_000, 48)];
         let found = estimates(&function, Some(0));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The blocks inside functions that may have a breakpoint, by the map that a compiler has left.
+//! Finds the blocks inside functions that may have a breakpoint, from the map that a compiler left.
 //!
-//! A map is believed where the code agrees: a block has a breakpoint if the instructions from a function symbol on, decoded one after
-//! the other, lead to its first byte. Of all other blocks nothing is known afterwards.
+//! A map is checked against the code: a block gets a breakpoint only if decoding the function from its symbol,
+//! instruction by instruction, arrives at the block's first byte. Nothing is recorded for other blocks.
 
 use super::modules::{CodeEntry, FunctionWithBlocks, Module};
 use crate::tracing::machine::{ISA, TRAP};
@@ -11,7 +11,8 @@ use sediment_core::isa::Isa;
 use std::collections::BTreeMap;
 
 impl Module {
-    /// Adds the blocks of functions to the entries, from their code by block; the number of those that can have no breakpoint.
+    /// Adds the blocks of functions to the entries, from their code by block. Returns the number of blocks that can
+    /// have no breakpoint.
     pub(super) fn add_blocks(&mut self, functions: Vec<Vec<Stretch>>) -> u64 {
         let mut owners: BTreeMap<u64, u32> = BTreeMap::new();
         let mut unwatched = 0;
@@ -36,7 +37,7 @@ impl Module {
                     function.unwatched.push(stretch.address);
                 }
             }
-            // Compilers do not always know the block of a function's first instructions.
+            // Compilers do not always list the block of a function's first instructions.
             if !certain.contains(&begin) {
                 certain.push(begin);
             }
@@ -62,7 +63,7 @@ impl Module {
         unwatched
     }
 
-    /// True if a breakpoint may stand at the first byte of this code.
+    /// True if a breakpoint may be set at the first byte of this code.
     fn may_stand_at(&self, stretch: &Stretch) -> bool {
         let code = self.bytes_at(stretch.address).unwrap_or_default();
         let code = &code[..code.len().min(usize::try_from(stretch.size).unwrap_or(usize::MAX))];
@@ -72,14 +73,14 @@ impl Module {
     }
 }
 
-/// The instructions of a function, one after the other.
+/// Decodes the instructions of a function one after the other.
 struct InstructionWalk<'a, Code> {
     isa: &'a Isa,
-    /// The code from an address on.
+    /// Code from a given address.
     code: Code,
     /// End of the last stretch.
     end: u64,
-    /// Beginning of the last known instruction; None after bytes that are not an instruction.
+    /// Address of the last instruction that was found; `None` after bytes that are not an instruction.
     instruction: Option<u64>,
 }
 
@@ -88,11 +89,12 @@ impl<'a, Code: Fn(u64) -> Option<&'a [u8]>> InstructionWalk<'a, Code> {
         Self { isa, code, end: 0, instruction: None }
     }
 
-    /// True if an instruction begins where this stretch does; `is_symbol`: a function symbol says so. Stretches must ascend.
+    /// True if an instruction begins at the start of this stretch. `is_symbol`: a function symbol is there. Stretches
+    /// must ascend.
     fn begins_instruction(&mut self, stretch: &Stretch, is_symbol: bool) -> bool {
         let address = stretch.address;
         if address != self.end || is_symbol {
-            // A part of the function begins at a symbol, or where it begins is not known.
+            // A part of the function begins at a symbol; otherwise its first instruction is unknown.
             self.instruction = is_symbol.then_some(address);
         }
         self.end = address.saturating_add(stretch.size);
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
     use sediment_core::isa::{AARCH64, X86_64};
 
-    /// Where blocks of these sizes begin for certain, from a symbol at address 0x100 on.
+    /// Starts of blocks of these sizes that are certain, decoded from a symbol at address 0x100.
     fn certain(isa: &Isa, code: &[u8], sizes: &[u64]) -> Vec<bool> {
         let mut walk = InstructionWalk::new(isa, |address| {
             code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..)
@@ -134,7 +136,7 @@ mod tests {
             [true, false, true],
             "the map points into an instruction"
         );
-        // Nothing is certain behind what is no instruction.
+        // Nothing is certain after bytes that are not an instruction.
         let data = [0x85, 0xff, 0x06, 0xff, 0xff, 0xff, 0xc3];
         assert_eq!(certain(&X86_64, &data, &[2, 4, 1]), [true, true, false]);
     }
@@ -169,7 +171,7 @@ mod tests {
         let stretch = |address, block| Stretch { address, size: 2, block: Some(block) };
         let unknown = Stretch { address: 4, size: 2, block: None };
         let one = vec![stretch(0, 1), stretch(2, 2), unknown, stretch(6, 3)];
-        // Code that two functions share belongs to the first; a map of what is no function is none.
+        // Code that two functions share belongs to the first. The third map begins at no function and is ignored.
         let other = vec![stretch(8, 1), stretch(10, 2), stretch(6, 4)];
         let none = vec![stretch(12, 1)];
         assert_eq!(module.add_blocks(vec![one.clone(), one, other, none]), 1);

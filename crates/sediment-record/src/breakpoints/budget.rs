@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that breakpoints may cost. A page of code with a breakpoint becomes a copy of the process's own, for as
-//! long as the process lives.
+//! Budget of memory for breakpoints. A page of code with a breakpoint becomes a private copy of the process until the
+//! process ends.
 
 use nix::unistd::{SysconfVar, sysconf};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Bytes of the smallest page of memory that a system has: what is neighbouring by these is so by larger ones.
+/// Bytes of the smallest page that any supported system has: pages that are adjacent at this size are adjacent, or the
+/// same, at larger sizes.
 pub(super) const PAGE: u64 = 4096;
 
-/// Pages that all recorded processes together may have of their own for breakpoints.
+/// Number of pages that breakpoints may make private, in all recorded processes together.
 #[derive(Debug)]
 pub(super) struct PageBudget {
-    /// Bytes of a page of this system.
+    /// Size of a page of this system in bytes.
     page: u64,
     pages: Cell<u64>,
     used: Cell<u64>,
     peak: Cell<u64>,
-    /// True if a part is kept for rates.
+    /// True if a part of the budget is reserved for estimating rates.
     has_rates: bool,
 }
 
 impl PageBudget {
-    /// One of this many bytes; whether rates are estimated, for which a part is kept.
+    /// Makes a budget of this many bytes. `has_rates`: whether rates are estimated; a part is reserved for them.
     pub(super) fn new(bytes: u64, has_rates: bool) -> Self {
         Self::with_pages_of(page_of_the_system(), bytes, has_rates)
     }
 
-    /// One of this many bytes on a system whose pages have that many.
+    /// As [`Self::new`], on a system with pages of `page` bytes.
     fn with_pages_of(page: u64, bytes: u64, has_rates: bool) -> Self {
         Self { page, pages: Cell::new(bytes / page), used: Cell::new(0), peak: Cell::new(0), has_rates }
     }
 
-    /// Takes no more than half of the bytes that the control groups of a process have left; returns those bytes if they are less
-    /// than twice the budget.
+    /// Limits the budget to half of the bytes that the process's control groups have left. Returns those bytes if they
+    /// are less than twice the budget.
     pub(super) fn fit(&self, left: Option<u64>) -> Option<u64> {
         let left = left?;
         let pages = left / 2 / self.page;
@@ -56,16 +57,17 @@ impl PageBudget {
     }
 }
 
-/// Purpose of a breakpoint. A quarter of the budget is kept for rates if they are estimated: they measure the code that runs.
+/// Purpose of a breakpoint. If rates are estimated, a quarter of the budget is reserved for them, because they measure
+/// the code that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakpointPurpose {
     /// Records the first use of a function.
     FirstUse,
-    /// Measures how often a function runs that has run.
+    /// Measures how often a function runs that has already run.
     Rate,
 }
 
-/// The pages of one address space that are its own because of breakpoints.
+/// Pages of one address space that breakpoints have made private.
 #[derive(Debug)]
 pub(super) struct OwnPages {
     budget: Rc<PageBudget>,
@@ -89,7 +91,7 @@ impl OwnPages {
         page == self.last || self.pages.contains(&page) || self.budget.used.get() < limit
     }
 
-    /// Notes a write at this address.
+    /// Records a write at this address.
     pub(super) fn wrote(&mut self, address: u64) {
         let last = std::mem::replace(&mut self.last, address / self.budget.page);
         if last != self.last && self.pages.insert(self.last) {
@@ -99,7 +101,7 @@ impl OwnPages {
         }
     }
 
-    /// Those of a copy of the address space: what is shared until it is written to counts once.
+    /// Pages of a copy of the address space: a page that both share until one writes to it counts once.
     pub(super) fn of_copy(&self) -> Self {
         Self::new(&self.budget)
     }
@@ -111,7 +113,7 @@ impl Drop for OwnPages {
     }
 }
 
-/// Bytes of a page of memory: on AArch64, systems with 4, 16 and 64 KiB are in use.
+/// Size of a page in bytes: on AArch64, systems use 4, 16 or 64 KiB.
 fn page_of_the_system() -> u64 {
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     page.and_then(|page| u64::try_from(page).ok()).map_or(PAGE, |page| page.max(PAGE))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls that a traced thread makes for the recorder. Signals wait meanwhile.
+//! System calls that a traced thread makes for the recorder. Signals are blocked meanwhile.
 
 use super::waiting::StopWait;
 use crate::tracing::machine::Registers;
@@ -11,29 +11,29 @@ use nix::unistd::Pid;
 use std::io;
 use std::time::Duration;
 
-/// Longest wait for a thread to begin or end a call: its control group may be frozen.
+/// Longest wait until a thread enters or leaves a call: its control group may be frozen.
 const LONGEST_CALL: Duration = Duration::from_millis(200);
 
 /// A system call that a thread is to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallRequest {
-    /// Its number.
+    /// Number of the system call.
     pub(super) number: u64,
     pub(super) arguments: [u64; 6],
 }
 
-/// The next system call that a thread is to make, by the result of the one before.
+/// Yields the next system call for a thread, given the result of the previous one.
 pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<CallRequest> + 'a;
 
 /// A thread that makes system calls.
 pub(super) struct SystemCaller<'a> {
     thread: Pid,
     waiting: &'a mut StopWait,
-    /// Longest wait for it to begin or end a call, if it may do without.
+    /// Longest wait until it enters or leaves a call; `None` if the call must be made.
     limit: Option<Duration>,
-    /// True if its process was stopped, and may be still.
+    /// True if its process was stopped by a signal and may still be stopped.
     was_stopped: bool,
-    /// Status by which the thread has ended.
+    /// Exit status of the thread, if it has ended.
     pub(super) end: Option<Status>,
 }
 
@@ -42,9 +42,9 @@ impl<'a> SystemCaller<'a> {
         Self { thread, waiting, limit: Some(LONGEST_CALL), was_stopped: false, end: None }
     }
 
-    /// Has a new, stopped thread make its process readable to who may trace it, or unreadable.
+    /// Makes the process of a new, stopped thread readable to its tracer, or unreadable.
     pub(super) fn set_dumpable(mut self, dumpable: bool) -> io::Result<()> {
-        // Its breakpoints are to be taken out, however long that takes.
+        // Its breakpoints must be removed, however long that takes.
         self.limit = None;
         let call = [libc::PR_SET_DUMPABLE as u64, u64::from(dumpable)];
         let result = self.with_signals_waiting(|caller, before| {
@@ -54,9 +54,10 @@ impl<'a> SystemCaller<'a> {
         if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
     }
 
-    /// Has a thread that has just become a program make calls by the instruction at an address, as long as there is a next.
+    /// Has a thread that has just called exec make calls with the syscall instruction at this address, while there is a
+    /// next call.
     pub(super) fn make(&mut self, at: u64, next: &mut Requests<'_>) -> io::Result<()> {
-        // To where exec has ended.
+        // To the end of exec.
         self.run_to_call()?;
         self.with_signals_waiting(|caller, before| {
             let mut result = None;
@@ -68,7 +69,7 @@ impl<'a> SystemCaller<'a> {
         })
     }
 
-    /// Does this with all signals blocked, and sets the registers back to what they were.
+    /// Does this with all signals blocked; restores the registers afterwards.
     fn with_signals_waiting<T>(
         &mut self,
         calls: impl FnOnce(&mut Self, &Registers) -> io::Result<T>,
@@ -78,7 +79,7 @@ impl<'a> SystemCaller<'a> {
         let made = calls(self, &before);
         let restored = before.put(self.thread).and_then(|()| system::set_signal_mask(self.thread, mask));
         if self.was_stopped {
-            // It stands still again, unless its process was continued meanwhile.
+            // The thread stops again, unless its process was continued meanwhile.
             let _ = ptrace::interrupt(self.thread);
         }
         let made = made?;
@@ -86,14 +87,14 @@ impl<'a> SystemCaller<'a> {
         Ok(made)
     }
 
-    /// Runs to where the call begins, and to where the process has ended; its result.
+    /// Runs to the beginning of the call and to its end, or to the end of the process. Returns the result of the call.
     fn finish_call(&mut self) -> io::Result<i64> {
         self.run_to_call()?;
         self.run_to_call()?;
         Ok(Registers::of(self.thread)?.result())
     }
 
-    /// Runs to where a system call begins or ends.
+    /// Runs to the beginning or end of a system call.
     fn run_to_call(&mut self) -> io::Result<()> {
         let mut signal = 0;
         loop {
@@ -102,7 +103,7 @@ impl<'a> SystemCaller<'a> {
             let (status, is_late) = self.next_status()?;
             match status {
                 Status::SystemCall => return Ok(()),
-                // The others see it stop. It runs on until it has made the call.
+                // The other threads see the process stop. This one runs on until it has made the call.
                 Status::Signal(libc::SIGSTOP) => (signal, self.was_stopped) = (libc::SIGSTOP, true),
                 Status::GroupStop => self.was_stopped = true,
                 Status::Trapped => {}
@@ -122,7 +123,7 @@ impl<'a> SystemCaller<'a> {
         }
     }
 
-    /// Next status of the thread, and whether it was interrupted because there was none in time.
+    /// Returns the next status of the thread, and whether the thread was interrupted because no status arrived in time.
     fn next_status(&mut self) -> Result<(Status, bool), Errno> {
         let in_time = match self.limit {
             Some(limit) => self.waiting.status_of(self.thread, limit)?,

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes of code that nobody executes or writes to meanwhile, in runs of pages.
+//! Changes to code in runs of pages, while nobody executes it or writes to it.
 
 use super::budget::PAGE;
 use crate::tracing::memory::TraceeMemory;
 
 /// Pages that are read or written at once.
 pub(super) const PAGES_AT_ONCE: u64 = 64;
-/// Most bytes of a [`CodeChange`]: a jump, and a marker for indirect calls before it.
+/// Most bytes of a [`CodeChange`]: a jump after a landing pad for indirect calls.
 pub(super) const LONGEST_CHANGE: usize = 12;
 
-/// Bytes that take the place of others.
+/// Replacement of some bytes by others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodeChange {
     address: u64,
     length: usize,
-    /// The first `length` count.
+    /// New bytes: the first `length` are valid.
     pub(super) bytes: [u8; LONGEST_CHANGE],
-    /// Bytes that must be around it before: their address, which is not above its own, the bytes, and their number.
+    /// Bytes that must be in memory before the change: their address (at most the address of the change), the bytes,
+    /// and their number.
     expected: Option<(u64, [u8; LONGEST_CHANGE], usize)>,
 }
 
 impl CodeChange {
-    /// One to these bytes.
+    /// Change to these bytes.
     pub(super) fn new(address: u64, bytes: &[u8]) -> Self {
         Self { address, length: bytes.len(), bytes: padded(bytes), expected: None }
     }
 
-    /// Leaves all alone where these bytes do not stand at this address.
+    /// Makes the change conditional: nothing is written unless these bytes are at this address.
     pub(super) fn expects(&mut self, address: u64, bytes: &[u8]) {
         self.expected = Some((address, padded(bytes), bytes.len()));
     }
@@ -43,14 +44,14 @@ impl CodeChange {
         self.address + self.length as u64
     }
 
-    /// First byte that it looks at, and the end of them.
+    /// First byte that it reads or writes, and the end of those bytes.
     fn looks_at(&self) -> (u64, u64) {
         let own = (self.address, self.end());
         let (address, length) = self.expected.map_or((own.0, self.length), |(at, _, length)| (at, length));
         (own.0.min(address), own.1.max(address + length as u64))
     }
 
-    /// True if the bytes that it expects stand in this memory, of which the first has this address.
+    /// True if memory has the expected bytes. `start` is the address of the first byte of `now`.
     fn may_replace(&self, start: u64, now: &[u8]) -> bool {
         self.expected.is_none_or(|(address, expected, length)| {
             let inside = (address - start) as usize;
@@ -65,8 +66,8 @@ fn padded<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
     all
 }
 
-/// Makes changes, whose addresses rise, in memory that nobody else writes to or executes now: if `together`, those of neighbouring pages
-/// at once, or one by one where that cannot be done. Which were made.
+/// Makes changes, in ascending order of addresses, in memory that nobody executes or writes to now. With `together`,
+/// writes neighbouring pages at once, or each change by itself if that fails. Returns which changes were made.
 pub(super) fn write_at_rest(memory: &dyn TraceeMemory, changes: &[CodeChange], together: bool) -> Vec<bool> {
     let one_by_one = |change: &CodeChange| {
         let (start, end) = change.looks_at();

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limit on the cost of finding executed blocks, and the functions whose blocks wait for their turn.
+//! Limit on the cost of finding executed blocks, and the queue of functions whose blocks get breakpoints later.
 
 use super::modules::Site;
 use crate::BlockCoverage;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The functions whose blocks are to have breakpoints, and what those have cost.
+/// Functions whose blocks are to have breakpoints, and the cost of those breakpoints so far.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
     pub(super) wanted: BlockCoverage,
     spent: Duration,
-    /// Functions of spaces that wait for their turn.
+    /// Functions that wait for their turn, with their spaces.
     waiting: VecDeque<(u32, Site)>,
 }
 
-/// Cost of breakpoints at blocks that is allowed before a program has worked much.
+/// Cost of breakpoints at blocks that is allowed before a program has used much processor time.
 const AT_FIRST: Duration = Duration::from_secs(1);
-/// Divisor: the part of the program's processor time that they may cost.
+/// Divisor: the share of the program's processor time that they may cost.
 const SHARE: u32 = 5;
 
 impl Coverage {
@@ -34,7 +34,7 @@ impl Coverage {
         self.spent += cost;
     }
 
-    /// True if more breakpoints may be set, after the program has worked so long.
+    /// True if more breakpoints may be set, after the program has used this much processor time.
     pub(super) fn has_room(&self, worked: Duration) -> bool {
         match self.wanted {
             BlockCoverage::Never => false,
@@ -43,17 +43,17 @@ impl Coverage {
         }
     }
 
-    /// Puts off a function of a space.
+    /// Queues a function of a space.
     pub(super) fn put_off(&mut self, space: u32, site: Site) {
         self.waiting.push_back((space, site));
     }
 
-    /// The next function that was put off.
+    /// Takes the next function from the queue.
     pub(super) fn next(&mut self) -> Option<(u32, Site)> {
         self.waiting.pop_front()
     }
 
-    /// True if functions wait.
+    /// True if functions are queued.
     pub(super) fn is_behind(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of a file whose first instructions can give way to a jump.
+//! Finds the functions of a file whose first instructions a jump can replace.
 //!
-//! No code may jump into what the jump covers. All code of the file is decoded for that, function by function; where it cannot be
-//! decoded, every byte counts that may begin a jump there. A jump through a register, as by a table of a switch, leads to instructions
-//! that expect the same frame as there is at the jump. Unwind tables tell that; where they do not, it may lead to any instruction.
+//! No code may jump into the bytes that the jump covers. To ensure that, all code of the file is decoded, function by
+//! function. If code cannot be decoded, every byte that may begin a jump counts as a jump. The target of a jump through
+//! a register, such as from the table of a switch, has the same frame as the jump. Unwind tables have these frames;
+//! without them, the target may be any instruction.
 
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::isa::{Detour, IndirectJumps, JUMP};
@@ -14,23 +15,23 @@ use std::sync::LazyLock;
 /// Place for a jump at the beginning of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct JumpPlace {
-    /// Bytes from the function's first, a marker for indirect calls, which stay.
+    /// Number of the function's first bytes that stay: a landing pad for indirect calls.
     pub(super) inside: u8,
-    /// Bytes of the instructions that give way.
+    /// Length of the replaced instructions in bytes.
     pub(super) length: u8,
-    /// True if the function does not go on behind them.
+    /// True if the function does not go on after them.
     pub(super) ends: bool,
-    /// True if their bytes are the same everywhere.
+    /// True if the instructions have the same bytes at any address.
     pub(super) plain: bool,
 }
 
-/// The code of a file from an address on.
+/// Returns the code of a file from a given address.
 pub(super) type CodeAt<'a, 'b> = &'b dyn Fn(u64) -> Option<&'a [u8]>;
 
-/// Frame before the instruction at an address, as the row of an unwind table, where that is known.
+/// Returns the frame before the instruction at an address, as in a row of an unwind table, if it is known.
 pub(super) type FrameAt<'a, Frame> = &'a mut dyn FnMut(u64) -> Option<Frame>;
 
-/// Instructions that give way to a jump.
+/// Instructions that a jump replaces.
 struct ReplacedInstructions {
     address: u64,
     entry: usize,
@@ -38,7 +39,7 @@ struct ReplacedInstructions {
     begins: u8,
 }
 
-/// By entry, of which these are the addresses, in ascending order: where a jump can stand.
+/// For each entry (`addresses`, ascending): where a jump can be set.
 pub(super) fn plan<Frame: PartialEq>(
     code_at: CodeAt<'_, '_>,
     frame: FrameAt<'_, Frame>,
@@ -117,8 +118,8 @@ pub(super) fn plan<Frame: PartialEq>(
     found
 }
 
-/// By the first byte of a function: the jumps of parts of it that were split off, which can lead into the function. It jumps there, from
-/// `leaving`, or they have its name.
+/// Returns the indirect jumps of split-off parts by the first byte of their function: such jumps can lead into the
+/// function. A part belongs to a function that jumps to it (`leaving`), or whose name it has.
 fn jumps_of_parts<'a>(
     functions: &[&BinaryFunction],
     jumping: &'a HashMap<u64, IndirectJumps>,
@@ -145,7 +146,7 @@ fn jumps_of_parts<'a>(
     found
 }
 
-/// True if the processor may check return addresses against a stack of its own, and the kernel lets programs ask for that.
+/// True if the processor can check return addresses against a shadow stack, and the kernel lets programs enable it.
 fn has_shadow_stacks() -> bool {
     static FOUND: LazyLock<bool> = LazyLock::new(|| {
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -160,7 +161,7 @@ fn slice<'a>(code_at: CodeAt<'a, '_>, range: &Range<u64>) -> &'a [u8] {
     &code[..length.min(code.len())]
 }
 
-/// A bit for each byte of code, and whether it is the target of a branch.
+/// A bit for each byte of code: whether the byte is the target of a branch.
 struct Marks {
     start: u64,
     bits: Vec<u64>,
@@ -168,7 +169,7 @@ struct Marks {
 }
 
 impl Marks {
-    /// Marks the bytes behind the first of each place.
+    /// Marks the bytes of each place after the first.
     fn new(covered: &[ReplacedInstructions]) -> Self {
         let start = covered.iter().map(|covered| covered.address).min().unwrap_or(0);
         let end = covered.iter().map(|covered| covered.address + JUMP as u64).max().unwrap_or(0);
@@ -183,7 +184,7 @@ impl Marks {
         marks
     }
 
-    /// Notes the target of a branch.
+    /// Records the target of a branch.
     fn hit(&mut self, target: u64) {
         let bit = target.wrapping_sub(self.start);
         if self.bits.get((bit / 64) as usize).is_some_and(|bits| bits >> (bit % 64) & 1 == 1) {
@@ -195,7 +196,7 @@ impl Marks {
         self.hits.contains(&address)
     }
 
-    /// Notes the target of whatever may be a branch in code that belongs to no function.
+    /// Records the targets of all bytes that may be a branch, in code that belongs to no function.
     fn scan(&mut self, code_at: CodeAt<'_, '_>, detour: &Detour, range: Range<u64>) {
         let code = slice(code_at, &range);
         for (at, address) in (0..code.len()).zip(range.start..) {
@@ -220,7 +221,7 @@ mod tests {
         plan(&code_at, frame, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
     }
 
-    /// Functions of these bytes, 16 bytes apart, without unwind tables.
+    /// Plans jumps for functions of these bytes, 16 bytes apart, without unwind tables.
     fn planned(functions: &[(&str, &[u8])]) -> Vec<bool> {
         planned_with(functions, &mut |_| None)
     }
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn nobody_jumps_between_the_instructions_that_give_way() {
         assert_eq!(planned(&[("f", PUSHES)]), [true]);
-        // push; push; dec; jne to behind the first push
+        // push; push; dec; jne to the second push
         assert_eq!(planned(&[("f", &[0x55, 0x53, 0xff, 0xc8, 0x75, 0xfb, 0xc3])]), [false], "a loop");
         assert_eq!(
             planned(&[("f", PUSHES), ("g", &[0xe9, 0xf0 - 4, 0xff, 0xff, 0xff])]),
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(planned(&[("f", table)]), [false]);
         assert_eq!(planned(&[("f", PUSHES), ("f.cold", table)]), [false, false], "from a part of it");
         assert_eq!(planned(&[("f", PUSHES), ("g", table)]), [true, false]);
-        // lea is one instruction: nothing is between.
+        // lea is one instruction: no jump leads into it.
         assert_eq!(planned(&[("f", &[0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xff, 0xe0])]), [true]);
     }
 
@@ -291,7 +292,7 @@ mod tests {
             [false],
             "unknown"
         );
-        // push; push; jmp to the second function, which nobody knows as a part of it
+        // push; push; jmp to the second function, which has no symbol as a part of it
         let leaves: &[u8] = &[0x55, 0x53, 0x90, 0x90, 0x90, 0xeb, 0x09, 0x90];
         let part: &[u8] = &[0x90, 0x5b, 0x53, 0x90, 0x90, 0x90, 0xff, 0xe0];
         let both = [("f", leaves), ("0x10", part)];
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn code_that_cannot_be_decoded_may_jump() {
-        // 0x06 is no instruction; then what may be jmp to the second byte of f.
+        // 0x06 is not an instruction; after it is a possible jmp to the second byte of f.
         assert_eq!(planned(&[("f", PUSHES), ("g", &[0x06, 0xeb, 0xee, 0x90, 0x90])]), [false, false]);
     }
 

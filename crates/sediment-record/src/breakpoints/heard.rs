@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that the recorder must hear of, and what a file tells of how its program must be treated.
+//! Functions whose calls the recorder must see, and properties of a file that decide how its program is treated.
 
 use super::needed;
 use sediment_core::binary::Binary;
 
-/// The C library's names of the system calls by which a process execs another program, or changes who may read it.
+/// C library names of the system calls that exec another program or change who may read the process.
 pub(super) const CHANGES: [&str; 18] = [
     "execve",
     "execveat",
@@ -26,19 +26,19 @@ pub(super) const CHANGES: [&str; 18] = [
     "initgroups",
 ];
 
-/// Functions by which a program may make its code writable. The last makes any system call.
+/// Functions that may make code writable. The last one makes any system call.
 pub(super) const MAKE_WRITABLE: [&str; 3] = ["mprotect", "pkey_mprotect", "syscall"];
 
-/// Functions by which a program sets how it handles a signal. Those that set it by another name call the first.
+/// Functions that set the handler of a signal. Functions with other names call the first of these.
 pub(super) const HANDLE_SIGNALS: [&str; 3] = ["sigaction", "__sigaction", "syscall"];
 
-/// Where functions of these names are.
+/// Addresses of the functions with these names.
 pub(super) fn addresses_of(binary: &Binary, names: &[&str]) -> Vec<u64> {
     let named = binary.functions.iter().filter(|function| names.contains(&function.name.as_str()));
     named.map(|function| function.address).collect()
 }
 
-/// True if a file has the runtime of Go, which needs no C library for system calls.
+/// True if a file contains the Go runtime, which makes system calls without the C library.
 pub(super) fn has_runtime_of_go(bytes: &[u8]) -> bool {
     use object::{Object as _, ObjectSection as _};
     let Ok(file) = object::File::parse(bytes) else { return false };
@@ -47,14 +47,15 @@ pub(super) fn has_runtime_of_go(bytes: &[u8]) -> bool {
     })
 }
 
-/// True if a program looks for leaks of memory at its end: LeakSanitizer traces all threads for that, which cannot be where they are traced.
+/// True if a program searches for memory leaks when it ends: LeakSanitizer traces all threads for that, and cannot
+/// trace threads that are traced already.
 pub(super) fn looks_for_leaks(bytes: &[u8], binary: &Binary) -> bool {
     let needed = needed::names_of(bytes);
     let needs = needed.iter().any(|name| name.starts_with("libasan.") || name.starts_with("liblsan."));
     needs || !addresses_of(binary, &["__lsan_init"]).is_empty()
 }
 
-/// True if the dynamic linker changes a file's code when it loads it.
+/// True if the dynamic linker changes the file's code when it loads the file.
 pub(super) fn has_text_relocations(bytes: &[u8]) -> bool {
     use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64};
     use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One file mapped at one place of an address space, and the breakpoints in it.
 //!
-//! Memory is read in runs of pages; what is written is the bytes of one breakpoint, never more: whatever the program stores beside
-//! it meanwhile stays. Just before, it is looked at again what stands there. Only while all threads of a program stand still,
-//! neighbouring pages are written at once.
+//! Memory is read in runs of pages, but a write covers the bytes of one breakpoint, never more, so that anything the
+//! program stores next to it meanwhile stays. The bytes are compared again just before the write. Neighbouring pages
+//! are written at once only while all threads of a program are stopped.
 
 use super::budget::{BreakpointPurpose, OwnPages, PAGE};
 use super::changes::{CodeChange, LONGEST_CHANGE, PAGES_AT_ONCE, write_at_rest};
@@ -15,7 +15,7 @@ use sediment_core::isa::JUMP;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes behind a breakpoint that tell whether the code around it is the module's.
+/// Bytes after a breakpoint that show whether the code around it belongs to the module.
 const NEIGHBOURS: usize = 16;
 
 /// A file mapped at one place.
@@ -24,15 +24,16 @@ pub(super) struct MappedImage {
     pub(super) module: u32,
     /// Difference between addresses in memory and in the file.
     pub(super) bias: u64,
-    /// Where breakpoints may be set: what nobody else can write to now.
+    /// Ranges in which breakpoints may be set: memory that nobody else can write to now.
     settable: Vec<Range<u64>>,
-    /// Pages that the program writes to by itself. Breakpoints would come and go beside its own writes.
+    /// Pages that the program itself writes to. Breakpoints there would race with its writes.
     left: BTreeSet<u64>,
-    /// Where its code is or was, also where it cannot be executed for the moment.
+    /// Ranges where its code is or was, including code that is not executable at the moment.
     extent: Vec<Range<u64>>,
-    /// By entry of the module: whether a breakpoint was set there and not hit since.
+    /// By entry of the module: whether a breakpoint was set there and has not been hit since.
     armed: Vec<bool>,
-    /// The functions that have run, in their order, and the processor time of the process then, in nanoseconds.
+    /// Functions that have run, in order of first use, each with the processor time of the process at that moment, in
+    /// nanoseconds.
     pub(super) seen: Vec<(u32, u64)>,
 }
 
@@ -49,7 +50,7 @@ impl MappedImage {
         }
     }
 
-    /// Sets where its code is now. What it covered before stays known.
+    /// Sets the ranges of its code. The former ranges stay known.
     pub(super) fn is_mapped_at(&mut self, settable: Vec<Range<u64>>, executable: &[Range<u64>]) {
         self.settable = settable;
         for range in executable {
@@ -64,22 +65,22 @@ impl MappedImage {
         self.extent.iter().any(|range| range.contains(&address))
     }
 
-    /// The entry whose first byte is at this address.
+    /// Returns the entry whose first byte is at this address.
     pub(super) fn entry_at(&self, module: &Module, address: u64) -> Option<usize> {
         self.holds(address).then(|| module.entry_at(address.wrapping_sub(self.bias)))?
     }
 
-    /// Notes that the breakpoint at an entry was met; whether it was to be.
+    /// Records that the breakpoint at an entry was hit; returns whether it was armed.
     pub(super) fn met(&mut self, entry: usize) -> bool {
         std::mem::take(&mut self.armed[entry])
     }
 
-    /// True if a breakpoint is set at an entry and was not hit.
+    /// True if a breakpoint is set at an entry and was not hit yet.
     pub(super) fn is_armed(&self, entry: usize) -> bool {
         self.armed[entry]
     }
 
-    /// Notes which entries hold breakpoints that others of us have set.
+    /// Finds the entries with breakpoints that another part of the recorder has set.
     pub(super) fn find_set(&mut self, module: &Module, memory: &dyn TraceeMemory) {
         for index in self.standing(module, memory, 0..module.entries.len(), &|_| true) {
             self.armed[index] = true;
@@ -95,8 +96,8 @@ impl MappedImage {
         agrees
     }
 
-    /// Sets breakpoints at these entries, which rise, where memory is what the file holds; calls `set` for each. How many are missing
-    /// because the budget is used up.
+    /// Sets breakpoints at these ascending entries if memory has the file's bytes there; calls `set` for each. Returns
+    /// how many are missing because the budget is used up.
     pub(super) fn arm(
         &mut self,
         module: &Module,
@@ -128,8 +129,8 @@ impl MappedImage {
         missing
     }
 
-    /// As [`Self::agrees`], of a process whose threads stand still: whether also all pages with entries are what the file holds. None
-    /// where an entry does not agree.
+    /// As [`Self::agrees`], for a process whose threads are stopped. Returns whether all pages with entries have the
+    /// file's content, or `None` if an entry differs.
     pub(super) fn agrees_at_rest(&self, module: &Module, memory: &dyn TraceeMemory) -> Option<bool> {
         let entries =
             self.settable_entries(module).map(|index| (index, self.address(&module.entries[index])));
@@ -138,7 +139,7 @@ impl MappedImage {
         found.into_iter().try_fold(true, |whole, half| Some(half? && whole))
     }
 
-    /// The same for these entries.
+    /// Compares memory and file at these entries.
     fn agrees_in(
         &self,
         module: &Module,
@@ -170,9 +171,9 @@ impl MappedImage {
         Some(whole)
     }
 
-    /// As [`Self::arm`] for first uses at all functions, of a process whose threads stand still, and whose pages with entries
-    /// [are the file's][Self::agrees_at_rest]: one write for neighbouring pages. `jump` may give a jump, and its address, to stand at an
-    /// entry instead of a breakpoint.
+    /// As [`Self::arm`] for the first uses of all functions, for a process whose threads are stopped and whose pages
+    /// with entries [are the file's][Self::agrees_at_rest]: writes neighbouring pages at once. `jump` may return a jump
+    /// and its address, to be set at an entry instead of a breakpoint.
     pub(super) fn arm_at_rest(
         &mut self,
         module: &Module,
@@ -208,7 +209,7 @@ impl MappedImage {
         missing
     }
 
-    /// Makes these changes, by one write for neighbouring pages; the entries where that was done.
+    /// Makes these changes with one write for neighbouring pages. Returns the entries that were changed.
     fn write_runs(&self, module: &Module, memory: &dyn TraceeMemory, planned: &[Planned]) -> Vec<usize> {
         let (mut run, mut armed) = (PageWrite::default(), Vec::with_capacity(planned.len()));
         for change in planned {
@@ -226,7 +227,7 @@ impl MappedImage {
         armed
     }
 
-    /// Notes that a breakpoint is set at an entry, or none.
+    /// Records whether a breakpoint is set at an entry.
     pub(super) fn is_armed_now(&mut self, entry: usize, armed: bool) {
         self.armed[entry] = armed;
     }
@@ -240,13 +241,13 @@ impl MappedImage {
         (0..module.entries.len()).filter(|index| self.is_settable(self.address(&module.entries[*index])))
     }
 
-    /// True if there is any memory where its code was.
+    /// True if any memory is mapped at the addresses of its code.
     pub(super) fn is_readable(&self, memory: &dyn TraceeMemory) -> bool {
         self.extent.iter().any(|range| memory.read(range.start, &mut [0]).is_ok())
     }
 
-    /// Takes the breakpoints at these entries out again, where they still stand. The entries rise. `may_be_ours`: whether the
-    /// module's code can be at an address; asked where that around a breakpoint is not the module's.
+    /// Removes the breakpoints at these ascending entries, if they are still there. `may_be_ours` answers whether the
+    /// module's code can be at an address; it is asked if the code around a breakpoint is not the module's.
     pub(super) fn disarm(
         &mut self,
         module: &Module,
@@ -273,7 +274,7 @@ impl MappedImage {
         }
     }
 
-    /// Takes the breakpoints out of pages that a thread, which stands still, is about to write to. None is set there any more.
+    /// Removes the breakpoints from pages that a stopped thread is about to write to. No breakpoint is set there again.
     pub(super) fn leave_to_program(
         &mut self,
         module: &Module,
@@ -297,7 +298,8 @@ impl MappedImage {
         self.left.extend(pages);
     }
 
-    /// Takes all breakpoints out, where they still stand; `at_rest`: neighbouring pages at once, as all threads of the program stand still.
+    /// Removes all breakpoints that are still there. `at_rest`: all threads of the program are stopped, so neighbouring
+    /// pages are written at once.
     pub(super) fn disarm_all(
         &mut self,
         module: &Module,
@@ -328,8 +330,9 @@ impl MappedImage {
         }
     }
 
-    /// Those of these entries, which rise, where a breakpoint stands in memory. What has its bytes is none where neither the code around it
-    /// nor, by `may_be_ours`, the memory is the module's: the program may have unmapped its code, and have data there now.
+    /// Returns those of these ascending entries that have a breakpoint in memory. The same bytes are not a breakpoint
+    /// if neither the code around them nor (by `may_be_ours`) the memory belongs to the module: the program may have
+    /// unmapped its code, and may have data there now.
     fn standing(
         &self,
         module: &Module,
@@ -350,14 +353,14 @@ impl MappedImage {
         standing
     }
 
-    /// Removes all breakpoints in a copy of its code: a thread may move its code to other memory.
+    /// Removes all breakpoints from a copy of its code: a thread may move its code to other memory.
     pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn TraceeMemory, pages: &mut OwnPages) {
         let armed = (0..self.armed.len()).filter(|index| self.armed[*index]);
         let copied: Vec<usize> = armed.filter(|index| self.is_copy_at(module, memory, *index)).collect();
         self.disarm(module, memory, pages, &|_| true, copied);
     }
 
-    /// True if the code behind an entry is the module's, but for breakpoints.
+    /// True if the code after an entry is the module's, apart from breakpoints.
     pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn TraceeMemory, index: usize) -> bool {
         let from = module.entries[index].address + TRAP.len() as u64;
         let Some(expected) = module.bytes_at(from) else { return false };
@@ -366,7 +369,7 @@ impl MappedImage {
         memory.read(from.wrapping_add(self.bias), found).is_ok() && is_code_behind(module, index, found)
     }
 
-    /// Puts back the bytes of the file at an entry.
+    /// Restores the file's bytes at an entry.
     pub(super) fn put_back(
         &self,
         module: &Module,
@@ -386,7 +389,7 @@ impl MappedImage {
         entry.address.wrapping_add(self.bias)
     }
 
-    /// Shows what memory holds at these entries, which rise, and behind them, as far as it can be read.
+    /// Reads memory at and after these ascending entries, as far as it can be read.
     fn look_at(
         &self,
         module: &Module,
@@ -400,7 +403,7 @@ impl MappedImage {
             .filter(|(_, address)| self.holds(*address))
             .collect();
         let mut run = Vec::with_capacity((PAGES_AT_ONCE * PAGE) as usize);
-        // A breakpoint is never longer than its alignment, so it ends in the page.
+        // A breakpoint is never longer than its alignment, so it lies in one page.
         for (pages, here) in runs(&entries_of_page, 0) {
             run.clear();
             run.resize((pages.end - pages.start) as usize, 0);
@@ -415,7 +418,7 @@ impl MappedImage {
     }
 }
 
-/// True if these bytes behind the breakpoint at an entry are the module's, but for breakpoints.
+/// True if these bytes after the breakpoint at an entry are the module's, apart from breakpoints.
 fn is_code_behind(module: &Module, index: usize, found: &[u8]) -> bool {
     let from = module.entries[index].address + TRAP.len() as u64;
     let Some(expected) = module.bytes_at(from) else { return false };
@@ -440,10 +443,10 @@ fn is_code_behind(module: &Module, index: usize, found: &[u8]) -> bool {
     compared
 }
 
-/// Items from which on two threads work at them.
+/// Number of items from which two threads share the work.
 pub(super) const MANY: usize = 1000;
 
-/// The results of some work for the halves of a list, which two threads do where it is long, or for the whole.
+/// Returns the results of `work` for both halves of a list, by two threads, or for the whole list if it is short.
 fn by_halves<Item: Sync, Done: Send>(
     items: &[Item],
     memory: &dyn TraceeMemory,
@@ -459,12 +462,12 @@ fn by_halves<Item: Sync, Done: Send>(
             work(second, memory)
         });
         let first = work(first, memory);
-        // Its panic is ours.
+        // A panic of that thread is passed on.
         vec![first, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))]
     })
 }
 
-/// Change that is to be made at an entry: a breakpoint, or a jump.
+/// Planned change at an entry: a breakpoint or a jump.
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     entry: usize,
@@ -478,7 +481,8 @@ impl Planned {
     }
 }
 
-/// Neighbouring pages, not too many, with some of these entries, whose addresses rise, and with `reach` bytes behind the first of each.
+/// Groups these ascending entries into runs of neighbouring pages of limited length, with `reach` bytes after the first
+/// byte of each entry.
 fn runs(entries: &[(usize, u64)], reach: u64) -> impl Iterator<Item = (Range<u64>, &[(usize, u64)])> {
     let page_of = |address: u64| address & !(PAGE - 1);
     let mut rest = entries;
@@ -502,7 +506,7 @@ fn runs(entries: &[(usize, u64)], reach: u64) -> impl Iterator<Item = (Range<u64
 struct PageWrite {
     start: u64,
     bytes: Vec<u8>,
-    /// Entry, and its bytes among those.
+    /// Changed entries, and the range of each change in the bytes.
     changes: Vec<(usize, Range<usize>)>,
 }
 
@@ -511,14 +515,15 @@ impl PageWrite {
         self.start + self.bytes.len() as u64
     }
 
-    /// From its end to an address that is near; None where another is to begin there.
+    /// Range from its end to a nearby address; `None` if that address needs another write.
     fn gap(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
         let near = page <= self.end() / PAGE + 1 && page < self.start / PAGE + PAGES_AT_ONCE;
         (near && !self.changes.is_empty()).then(|| self.end()..address)
     }
 
-    /// Adds what is to stand at an address, and what stands between that and its end. One that is empty begins there.
+    /// Appends the bytes to write at an address, and the bytes between that address and the current end. An empty write
+    /// begins at the address.
     fn add(&mut self, entry: usize, address: u64, between: &[u8], bytes: &[u8]) {
         if self.changes.is_empty() {
             self.start = address;
@@ -529,7 +534,8 @@ impl PageWrite {
         self.changes.push((entry, begun..self.bytes.len()));
     }
 
-    /// Writes it, piece by piece where that cannot be done at once, and notes which entries are armed. Then it is empty.
+    /// Writes it, piece by piece if that is not possible at once, and records which entries are armed. Then it is
+    /// empty.
     fn write(&mut self, memory: &dyn TraceeMemory, armed: &mut Vec<usize>) {
         let together = !self.changes.is_empty() && memory.write(self.start, &self.bytes).is_ok();
         for (entry, range) in self.changes.drain(..) {
@@ -550,7 +556,7 @@ mod tests {
     use std::io;
     use std::rc::Rc;
 
-    /// Memory at address 0 that counts writes, and refuses longer ones than `longest`.
+    /// Memory at address 0 that counts writes and refuses those longer than `longest`.
     #[derive(Debug)]
     struct CountingMemory {
         bytes: RefCell<Vec<u8>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operating system as the tracer sees it, and the Linux kernel behind it. Tests put a model in its place.
+//! Operating system as the tracer uses it, implemented by the Linux kernel. Tests implement a model.
 
 use super::calls::{Requests, SystemCaller};
 use super::pairing::PairedThread;
@@ -20,32 +20,36 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for one instruction of a thread: it may need another thread, which stands still, to serve the memory that it reads.
+/// Longest wait for one instruction of a thread. If the instruction reads memory that another thread must serve, and
+/// that thread is stopped, it never ends.
 const LONGEST_STEP: Duration = Duration::from_millis(200);
 
-/// Outcome for a thread that was to execute one instruction.
+/// Outcome of executing one instruction in a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stepped {
-    /// It has.
+    /// The thread executed it.
     Done,
-    /// It reported this before.
+    /// The thread reported this status first.
     Instead(Status),
-    /// It did not in time, and was interrupted: what it reported then, if it has so far.
+    /// The thread did not execute it in time and was interrupted. Has the status that it then reported, if it has so
+    /// far.
     Late(Option<Status>),
 }
 
-/// Reports of an operating system on traced threads, and requests for them. An unknown or ended thread is [`Errno::ESRCH`].
+/// Reports of an operating system about traced threads, and requests for them. The error for an unknown or ended thread
+/// is [`Errno::ESRCH`].
 pub(super) trait Kernel {
-    /// Waits for the next report of any traced thread, for this time at most. [`Errno::ECHILD`] when none is traced.
+    /// Waits for the next report of any traced thread, at most this long. Fails with [`Errno::ECHILD`] if none is
+    /// traced.
     fn next(&self, at_most: Duration) -> Result<Option<(Pid, Status)>, Errno>;
 
-    /// The time.
+    /// Current time.
     fn now(&self) -> Instant;
 
-    /// Time spent looking for reports since this was last asked.
+    /// Returns the time spent looking for reports since the last call.
     fn take_looked(&self) -> Duration;
 
-    /// Lets a stopped thread go on, with a signal (0 for none).
+    /// Resumes a stopped thread and delivers a signal (0 for none).
     fn resume(&self, thread: Pid, how: Resume, signal: i32) -> Result<(), Errno>;
 
     /// Stops a running thread.
@@ -54,10 +58,10 @@ pub(super) trait Kernel {
     /// Attaches to a running thread of another process, which runs on.
     fn seize(&self, thread: Pid) -> Result<(), Errno>;
 
-    /// The thread that the event is about that stopped this one.
+    /// Returns the thread that is the subject of the event that stopped this one.
     fn event_about(&self, thread: Pid) -> Result<Pid, Errno>;
 
-    /// Ending of a thread that stands at the event of its end: an exit code, or else the signal that ends it.
+    /// Returns how a thread ends that is stopped at its exit event: by an exit code or by a signal.
     fn end_of(&self, thread: Pid) -> Result<Status, Errno>;
 
     /// Registers of a stopped thread.
@@ -66,16 +70,17 @@ pub(super) trait Kernel {
     /// Sets the registers of a stopped thread.
     fn set_registers(&self, thread: Pid, registers: &Registers) -> Result<(), Errno>;
 
-    /// Sets the program counter of a stopped thread, whose registers these are, and nothing else.
+    /// Sets the program counter of a stopped thread, and no other register. `registers` are its current ones.
     fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno>;
 
-    /// Has a thread call again that stands at a signal, or was interrupted, where tracing alone ended its system call.
+    /// Restarts the system call of a thread that stopped at a signal or was interrupted, if tracing alone ended the
+    /// call.
     fn call_again(&self, thread: Pid);
 
-    /// Has a thread not call again whose process a signal stops.
+    /// Does not restart the system call of a thread whose process a signal stops.
     fn leave_call(&self, thread: Pid);
 
-    /// Has a stopped thread execute one instruction, and waits for that a moment.
+    /// Has a stopped thread execute one instruction and waits briefly for that.
     fn step(&self, thread: Pid) -> Result<Stepped, Errno>;
 
     /// True if a stopped thread has just executed one instruction.
@@ -87,16 +92,16 @@ pub(super) trait Kernel {
     /// True if the process of a thread ignores this signal.
     fn ignores(&self, thread: Pid, signal: i32) -> bool;
 
-    /// Use of SIGTRAP by a thread, or its process, which breakpoints would end.
+    /// Returns the way in which a thread or its process uses SIGTRAP, if breakpoints would break that.
     fn use_of_traps(&self, thread: Pid) -> Option<&'static str>;
 
     /// True if a stopped thread blocks all signals but SIGTRAP.
     fn blocks_all_but_traps(&self, thread: Pid) -> bool;
 
-    /// True if the environment that a process began with switches the search for leaks of memory off.
+    /// True if the environment at the start of a process disables its search for memory leaks.
     fn finds_no_leaks(&self, process: Pid) -> bool;
 
-    /// Has a stopped thread block SIGTRAP again, as it did before it met a breakpoint, if it blocks all other signals.
+    /// Has a stopped thread block SIGTRAP again, as before it hit a breakpoint, if it blocks all other signals.
     fn block_traps_again(&self, thread: Pid);
 
     /// True if this signal is pending for this thread alone.
@@ -108,7 +113,7 @@ pub(super) trait Kernel {
     /// True if this thread is traced by us.
     fn is_ours(&self, thread: Pid) -> bool;
 
-    /// True if any thread that has not ended is traced by us, also one that has not stopped since it was born.
+    /// True if we trace any thread that has not ended, including threads that have not stopped since they were created.
     fn traces_anyone(&self) -> bool;
 
     /// True if a thread has ended, or is about to and cannot be stopped any more.
@@ -120,7 +125,8 @@ pub(super) trait Kernel {
     /// Opens the memory of a thread.
     fn memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>>;
 
-    /// The memory of a stopped new thread of a process that may not be read, which is made readable until [`Self::close_memory`].
+    /// Opens the memory of a stopped new thread whose process may not be read, and makes that process readable until
+    /// [`Self::close_memory`].
     fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>>;
 
     /// Makes the process unreadable again.
@@ -135,7 +141,7 @@ pub(super) trait Kernel {
     /// The file that a thread has mapped at this address.
     fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>>;
 
-    /// Content of a mapped file; empty where a traced program may serve it.
+    /// Content of a mapped file; empty if a traced program may serve the file.
     fn content(&self, thread: Pid, mapping: &ProcessMapping) -> Option<Vec<u8>>;
 
     /// A value of the auxiliary vector.
@@ -144,41 +150,42 @@ pub(super) trait Kernel {
     /// Processor time of a process in nanoseconds.
     fn processor_time(&self, process: Pid) -> Option<u64>;
 
-    /// Bytes of memory that the control groups of a process have left; None where nothing limits them.
+    /// Bytes of memory that the control groups of a process have left; `None` without a limit.
     fn memory_left(&self, process: Pid) -> Option<u64>;
 
-    /// Puts a stopped thread on the processor of this one until [`Self::part`]; an error where that may not be.
+    /// Moves a stopped thread to the recorder's processor until [`Self::part`]. Fails if that is not allowed.
     fn pair(&self, thread: Pid) -> Result<(), Errno>;
 
-    /// The thread that shares our processor.
+    /// Returns the thread that shares our processor.
     fn paired(&self) -> Option<Pid>;
 
-    /// Gives the thread that shares our processor, if there is one, its processors back.
+    /// Restores the processors of the thread that shares ours, if there is one.
     fn part(&self);
 
-    /// Gives a new thread the processors that its parent had, if that shares or shared ours.
+    /// Gives a new thread its parent's former processors if the parent shares ours, or shared it.
     fn widen(&self, thread: Pid);
 
-    /// Has a thread that has just become a program make system calls by the instruction at an address, as long as there is a next.
+    /// Has a thread that has just called exec make system calls with the instruction at an address, while there is a
+    /// next call.
     fn make_calls(&self, thread: Pid, at: u64, next: &mut Requests<'_>) -> io::Result<()>;
 
     /// True if every process may be traced, whoever owns it.
     fn may_trace_everything(&self) -> bool;
 }
 
-/// The kernel that runs us.
+/// Linux, the kernel that runs the recorder.
 pub(super) struct Linux {
     alarm: RefCell<Alarm>,
     waiting: RefCell<StopWait>,
     pair: RefCell<Option<PairedThread>>,
-    /// The last that was a pair.
+    /// The thread that was paired last.
     parted: RefCell<Option<PairedThread>>,
-    /// A report that arrived while another was waited for.
+    /// A report that arrived during the wait for another report.
     early: Cell<Option<(Pid, Status)>>,
 }
 
 impl Linux {
-    /// For the calling thread, which alone may trace.
+    /// Makes it for the calling thread: only this thread may trace.
     pub(super) fn new() -> Result<Self, Errno> {
         Ok(Self {
             alarm: RefCell::new(Alarm::new()?),
@@ -358,7 +365,7 @@ impl Kernel for Linux {
     }
 
     fn processor_time(&self, process: Pid) -> Option<u64> {
-        // The clock of a process, as clock_getcpuclockid(3) makes it, but without asking whether there is one.
+        // Clock of a process, as clock_getcpuclockid(3) computes it, but without a check that the clock exists.
         let clock = ClockId::from_raw(!process.as_raw() << 3 | 2);
         let time = clock_gettime(clock).ok()?;
         Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)

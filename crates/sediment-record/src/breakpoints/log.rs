@@ -15,42 +15,42 @@ use sediment_core::skipped::Reason;
 use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The shortest time between two calls that can be told, in nanoseconds.
+/// Shortest time between two calls that can be measured, in nanoseconds.
 const SHORTEST: u64 = 500;
-/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed: stops take tens of
-/// microseconds of the program's own time, which cannot be told exactly from its work.
+/// Shortest mean time between hits of a function, in nanoseconds, from which its rate can be timed. For shorter times,
+/// stops take tens of microseconds of the program's own time, which cannot be separated exactly from its work.
 const TOO_OFTEN: u64 = 1_000_000;
-/// So often must a function have been met for its rate to say how many calls a step stands for.
+/// Fewest hits of a function from which its rate can say how many calls a step represents.
 const ENOUGH: u64 = 3;
 
-/// Calls of a run, in the mean, that are many.
+/// Mean number of calls in a run from which runs count as long.
 const LONG: u64 = 8;
 
-/// Standard deviations of a count by chance.
+/// Limit for differences by chance, in standard deviations of a count.
 const DEVIATIONS: f64 = 3.0;
 
-/// An address in a file, by module and address; None for any other.
+/// An address in a file, as module and address; `None` for other addresses.
 type InFile = Option<(u32, u64)>;
 
-/// Who called; None where what is returned to is no place in a file.
+/// Caller; `None` if the return address is not in a file.
 type CallerAddress = Option<CallingCode>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CallingCode {
     module: u32,
     address: u64,
-    /// True if the code there calls.
+    /// True if the code there is known to call.
     certain: bool,
 }
 
-/// Counts of a call.
+/// Counts of the calls from one caller to one function.
 #[derive(Debug, Clone, Copy, Default)]
 struct CallCounts {
-    /// As the first use of a function in a process.
+    /// Calls that were the first use of the function in a process.
     first: u64,
-    /// In windows for rates.
+    /// Calls in windows for rates.
     hit: u64,
-    /// As steps.
+    /// Calls as steps of sequences.
     steps: u64,
 }
 
@@ -58,13 +58,13 @@ struct CallCounts {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FunctionLog {
     rank: u64,
-    /// Processor time that a breakpoint stood at it to measure its rate, in nanoseconds.
+    /// Processor time during which a breakpoint was set to measure its rate, in nanoseconds.
     watched: u64,
     /// Number of hits of that breakpoint.
     hits: u64,
     /// Number of executions in sequences of steps.
     steps: u64,
-    /// Calls that followed a step at once, and the runs of them that were seen to their end.
+    /// Calls that followed a step at once, and the number of such runs that were observed to their end.
     followed: u64,
     ended: u64,
     /// Processor time of the processes after its first use in them, in nanoseconds.
@@ -72,47 +72,47 @@ pub(super) struct FunctionLog {
 }
 
 impl FunctionLog {
-    /// Hits in windows of either kind, and their time in nanoseconds, as if all had been by time alone.
+    /// Hits in windows of either kind and their time in nanoseconds, as if all windows ended by time.
     pub(super) fn seen(&self) -> (u64, u64) {
         (self.hits, self.watched.max(self.hits * SHORTEST))
     }
 
-    /// Calls of a step, in the mean: more than one where the function is called again with no other between.
+    /// Mean number of calls in a step: more than one if the function is called again with no other function in between.
     fn run(&self) -> f64 {
         1.0 + self.followed as f64 / self.ended.max(1) as f64
     }
 
-    /// Calls of its steps.
+    /// Number of calls in its steps.
     fn called(&self) -> f64 {
         self.steps as f64 * self.run()
     }
 
-    /// True if hardly any of its runs were seen to their end.
+    /// True if hardly any of its runs were observed to their end.
     pub(super) fn has_long_runs(&self) -> bool {
         self.followed > LONG * (self.ended + 1)
     }
 
-    /// Number of calls by its rate; None if that could not be timed.
+    /// Number of calls computed from its rate; `None` if the rate could not be timed.
     fn calls_by_rate(&self) -> Option<f64> {
         let timed = self.watched > self.hits.saturating_mul(TOO_OFTEN);
         timed.then(|| self.hits as f64 / self.watched as f64 * self.exposed as f64)
     }
 
-    /// True if sequences have seen so much less of it than `expected` steps that chance does not explain it: it is called again and again
-    /// with no other function between, which is a single step.
+    /// True if sequences contain so many fewer than `expected` steps of it that chance does not explain it: the
+    /// function is called repeatedly with no other function in between, which is a single step.
     fn repeats_itself(&self, expected: f64) -> bool {
         self.hits >= ENOUGH && self.steps as f64 + DEVIATIONS * expected.sqrt() < expected
     }
 
-    /// True if sequences have seen so much more of it than `expected` steps that chance does not explain it: its calls come in bursts, of
-    /// which a window for rates meets the first one alone.
+    /// True if sequences contain so many more than `expected` steps of it that chance does not explain it: its calls
+    /// come in bursts, and a window for rates sees only the first call of a burst.
     fn comes_in_bursts(&self, expected: f64) -> bool {
         let steps = self.steps as f64;
         steps - DEVIATIONS * steps.sqrt() > expected
     }
 
-    /// Number of calls, where a step stands for `runs` runs of calls: the likeliest number for the hits in windows and
-    /// the executions in sequences, if calls come at random; None if neither tells.
+    /// Number of calls, if a step represents `runs` runs of calls. It is the likeliest number for the hits in windows
+    /// and the executions in sequences if calls come at random; `None` without evidence.
     fn calls(&self, runs: f64) -> Option<f64> {
         let of_a_step = runs * self.run();
         if let Some(by_rate) = self.calls_by_rate() {
@@ -129,7 +129,7 @@ impl FunctionLog {
             seen += self.hits as f64;
             share += self.watched as f64 / self.exposed as f64;
         } else if self.steps == 0 && self.exposed > 0 {
-            // Hits in no time tell no rate. Sequences would have seen a function that is called so often.
+            // Hits in zero time give no rate. A function that is called often would be in sequences.
             let (hits, time) = self.seen();
             seen += hits as f64;
             share += time as f64 / self.exposed as f64;
@@ -151,7 +151,7 @@ pub(super) struct Log {
     blocks: ExecutedBlocks,
     calls: BTreeMap<(CallerAddress, Site), CallCounts>,
     bursts: Vec<Heard>,
-    /// Processor time of processes that are no more, in nanoseconds.
+    /// Processor time of ended processes, in nanoseconds.
     retired: u64,
     step_times: StepTimes,
 }
@@ -162,12 +162,12 @@ impl Log {
         self.functions.len() as u64
     }
 
-    /// A block, or a function's first one, was executed.
+    /// Records the execution of a block or of a function's first block.
     pub(super) fn block(&mut self, modules: &Modules<'_>, site: Site) {
         self.blocks.add(modules, site);
     }
 
-    /// True if the blocks of the function of which this is one are to get breakpoints in one more process.
+    /// True if the blocks of this block's function are to get breakpoints in one more process.
     pub(super) fn blocks_are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
         self.blocks.are_due(modules, site)
     }
@@ -182,7 +182,7 @@ impl Log {
         self.blocks.is_any_inside()
     }
 
-    /// A block was executed in a walk through its function.
+    /// Records the execution of a block in a walk through its function.
     pub(super) fn visit(&mut self, site: Site) {
         self.blocks.visit(site);
     }
@@ -192,7 +192,8 @@ impl Log {
         self.blocks.visits(site)
     }
 
-    /// A function that made one of the calls in sequences, by the entry in front of the call: functions that make many are drawn often.
+    /// Draws a function that made one of the calls in sequences, by the entry before the call: functions that make many
+    /// calls are drawn often.
     pub(super) fn draw_caller(&self, modules: &Modules<'_>, random: &mut Generator) -> Option<Site> {
         let drawn = self.bursts.get((random.unit() * self.bursts.len() as f64) as usize)?;
         let Heard::Executed(_, Some(CallingCode { module, address, certain: true }), _) = drawn else {
@@ -203,17 +204,17 @@ impl Log {
         Some(Site { module: *module, entry: entry as u32 })
     }
 
-    /// The blocks that were found since this many were.
+    /// Returns the blocks found after the first `known`, and updates `known`.
     pub(super) fn blocks_since(&self, known: &mut usize) -> BTreeSet<Site> {
         self.blocks.since(known)
     }
 
-    /// The blocks of the function of which this is one have breakpoints; whether all of them.
+    /// Records that the blocks of this block's function have breakpoints. `all`: none of them is missing.
     pub(super) fn covers(&mut self, modules: &Modules<'_>, site: Site, all: bool) {
         self.blocks.covers(modules, site, all);
     }
 
-    /// The function of which this is a block has executed some of them without breakpoints.
+    /// Records that the function of this block executed some blocks before they had breakpoints.
     pub(super) fn covers_late(&mut self, modules: &Modules<'_>, site: Site) {
         self.blocks.covers_late(modules, site);
     }
@@ -222,7 +223,7 @@ impl Log {
         self.functions.get(&site).copied().unwrap_or_default()
     }
 
-    /// A breakpoint was at a function for this time, and was hit or not.
+    /// Records that a breakpoint was set at a function for this time, and whether it was hit.
     pub(super) fn watched(&mut self, site: Site, time: u64, hit: bool) {
         if let Some(facts) = self.functions.get_mut(&site) {
             facts.hits += u64::from(hit);
@@ -230,14 +231,14 @@ impl Log {
         }
     }
 
-    /// A function was called for the first time in a process, by the code before this place.
+    /// Records the first call of a function in a process, made by the code before this address.
     pub(super) fn first(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
         let rank = self.functions.len() as u64;
         self.functions.entry(site).or_insert(FunctionLog { rank, ..FunctionLog::default() });
         self.seen(modules, site, returns_to).1.first += 1;
     }
 
-    /// A function was met in a window for rates.
+    /// Records a hit of a function in a window for rates.
     pub(super) fn add_hit(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
         self.seen(modules, site, returns_to).1.hit += 1;
     }
@@ -252,21 +253,21 @@ impl Log {
         (caller, self.calls.entry((caller, site)).or_default())
     }
 
-    /// A function was called again, with no other since its step.
+    /// Records another call of a function with no other function since its step.
     pub(super) fn again(&mut self, site: Site) {
         if let Some(facts) = self.functions.get_mut(&site) {
             facts.followed += 1;
         }
     }
 
-    /// Another function was called than the one whose calls were followed.
+    /// Records the end of the run of calls of this function: another function was called.
     pub(super) fn run_ended(&mut self, site: Site) {
         if let Some(facts) = self.functions.get_mut(&site) {
             facts.ended += 1;
         }
     }
 
-    /// Processor time from step to step of sequences.
+    /// Processor time from one step of a sequence to the next.
     pub(super) fn step_times(&mut self) -> &mut StepTimes {
         &mut self.step_times
     }
@@ -286,7 +287,7 @@ impl Log {
         self.bursts.push(Heard::Executed(thread, caller, site));
     }
 
-    /// An address space is no more.
+    /// Adds the times of an address space that has ended.
     pub(super) fn retire(&mut self, space: &AddressSpace) {
         self.retired += space.worked();
         for image in space.images.iter().chain(&space.gone) {
@@ -294,12 +295,12 @@ impl Log {
         }
     }
 
-    /// Processor time of processes that are no more, in nanoseconds.
+    /// Processor time of ended processes, in nanoseconds.
     pub(super) fn retired(&self) -> u64 {
         self.retired
     }
 
-    /// A file is no longer mapped, at this processor time of its process.
+    /// Adds the times of a file that is no longer mapped, at this processor time of its process.
     pub(super) fn retire_image(&mut self, image: &MappedImage, now: u64) {
         for (entry, since) in &image.seen {
             let site = Site { module: image.module, entry: *entry };
@@ -309,7 +310,7 @@ impl Log {
         }
     }
 
-    /// The recording, and the steps of its sequences.
+    /// Returns the recording and the steps of its sequences.
     pub(super) fn recording(&self, modules: &Modules<'_>, source: ProfileSource) -> (Recording, Vec<Step>) {
         let runs = self.runs_of_a_step();
         let mut recording = Recording::default();
@@ -382,8 +383,9 @@ impl Log {
         (recording, steps)
     }
 
-    /// Number of runs of calls that a step of a sequence stands for: by the functions whose rate could be timed, of which windows may meet the first
-    /// call of a burst alone, or by the time of the program, which has no fewer calls than steps from call to call.
+    /// Number of runs of calls that a step of a sequence represents: the larger of two estimates. One compares calls by
+    /// rate with steps, for the functions whose rate could be timed; it is too low if windows see only the first call
+    /// of a burst. The other divides the program's time by its own time per step.
     fn runs_of_a_step(&self) -> f64 {
         let all: u64 = self.functions.values().map(|facts| facts.steps).sum();
         if all == 0 {
@@ -403,12 +405,13 @@ impl Log {
         by_rates.max(by_time).max(1.0)
     }
 
-    /// Number of times that a call happened: as seen, or the calls of the function, by the share of them that was
-    /// seen from this caller.
+    /// Estimated number of calls from one caller: the larger of the observed calls and this caller's share of the
+    /// function's calls.
     fn count(&self, site: Site, seen: CallCounts, runs: f64) -> u128 {
         let facts = self.facts(site);
         let observed = seen.first + seen.hit + seen.steps;
-        // What is met in windows is the first call in a while, and its callers are not those of all calls where it is called often.
+        // A hit in a window is the first call in a while. The callers of a frequently called function are different
+        // from the callers of those hits.
         let (all, from_here) = if facts.steps >= facts.hits {
             (facts.steps, seen.steps)
         } else {
@@ -420,7 +423,7 @@ impl Log {
     }
 }
 
-/// Where a call of a function that returns to an address of a module was made.
+/// Finds the call of a function that returns to an address of a module.
 fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> CallingCode {
     let same = site.module == module;
     let callee = same.then(|| modules.get(module).entries[site.entry as usize].address);
@@ -436,7 +439,7 @@ fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> Ca
 mod tests {
     use super::*;
 
-    /// A function that was watched for a tenth of its time.
+    /// Log of a function that was watched for a tenth of its time.
     fn watched(hits: u64, steps: u64) -> FunctionLog {
         FunctionLog { watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000, ..FunctionLog::default() }
     }
@@ -447,7 +450,7 @@ mod tests {
 
     #[test]
     fn repeated_calls_are_counted_by_their_rate() {
-        // 1000 calls; a step stands for 10 of them.
+        // 1000 calls; a step represents 10 of them.
         assert!(is_near(watched(100, 100).calls(10.0), 1000.0));
         assert!(is_near(watched(100, 93).calls(10.0), 965.0), "by chance");
         assert!(is_near(watched(100, 9).calls(10.0), 1000.0), "eleven calls are a step");
@@ -460,7 +463,7 @@ mod tests {
                 FunctionLog { steps: 500, exposed: 1_000_000_000, ended: 60, ..FunctionLog::default() };
             let site = |entry| Site { module: 0, entry };
             let functions = BTreeMap::from([(site(0), of_runs), (site(1), other)]);
-            // A call in 10 ns.
+            // One call in 10 ns.
             let log = Log { functions, retired: 1_000_000_000, ..Log::default() };
             let runs = log.runs_of_a_step();
             [0, 1].map(|entry| log.facts(site(entry)).calls(runs).unwrap())
@@ -468,7 +471,7 @@ mod tests {
         let of_runs = FunctionLog { steps: 500, exposed: 1_000_000_000, ..FunctionLog::default() };
         let [runs, other] = log(of_runs);
         assert!((runs / other - 1.0).abs() < 0.01, "not followed");
-        // Of 60 runs, 900 calls followed.
+        // 60 runs, with 900 calls that followed.
         let [runs, other] = log(FunctionLog { followed: 900, ended: 60, ..of_runs });
         assert!((runs / other - 16.0).abs() < 0.1, "{runs}, {other}");
         assert!((runs + other - 1e8).abs() < 1e5, "as many calls as the time has room for");
@@ -478,11 +481,12 @@ mod tests {
 
     #[test]
     fn bursts_are_counted_by_steps() {
-        // 1000 calls in bursts of 20: windows for rates meet bursts, sequences calls.
+        // 1000 calls in bursts of 20: windows for rates see bursts, sequences see calls.
         assert!(is_near(watched(5, 100).calls(10.0), 1000.0));
     }
 
-    /// A program that calls every 25 ns: a frequent function, and rare ones. Hits inflate the time in which the frequent one was watched.
+    /// The program calls every 25 ns: one function often, others rarely. Hits inflate the watched time of the frequent
+    /// function.
     #[test]
     fn rare_functions_are_not_overestimated_beside_frequent_ones() {
         const SECONDS: u64 = 20;
@@ -493,7 +497,7 @@ mod tests {
             FunctionLog { watched: 200 * 100_000, hits: 200, steps: 3900, exposed, ..FunctionLog::default() };
         log.functions.insert(site(0), frequent);
         for entry in 1..=100 {
-            // Called fifty times in a second, and watched for a fifth of one.
+            // Called fifty times in a second, and watched for a fifth of a second.
             let rare = FunctionLog { watched: 200_000_000, hits: 10, exposed, ..FunctionLog::default() };
             log.functions.insert(site(entry), rare);
         }
@@ -513,7 +517,7 @@ mod tests {
 
     #[test]
     fn hits_in_no_time_tell_no_rate() {
-        // In a program that had a processor for 60 ms, windows are over before it has worked.
+        // In a program that had a processor for only 60 ms, windows end before it has done any work.
         let starved = |hits| FunctionLog { hits, exposed: 60_000_000, ..FunctionLog::default() };
         assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
         assert!(is_near(starved(2).calls(1.0), 2.0));

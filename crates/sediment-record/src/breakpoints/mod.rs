@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorder by breakpoints: one at every function's first byte, by ptrace. It needs no hardware counter, no recompiling and no root.
+//! Recorder that uses ptrace and a breakpoint at every function's first byte. It needs no hardware counter, no
+//! recompilation and no root.
 //!
-//! The program, its descendants and every library that they load are armed. The first hit of a function gives its rank of first
-//! use, and by its return address who called it; then the breakpoint is gone, and the function runs as it did before. Asked for
-//! [`Rates`], it arms some of the functions again in short windows, which estimates how often they are called, for a share of the
-//! program's time that is given beforehand.
+//! Breakpoints are set in the program, its descendants and every library that they load. The first hit of a function
+//! gives its rank of first use, and its return address gives the caller. The breakpoint is then removed, so the
+//! function runs as before. With [`Rates`], it sets breakpoints at some functions again in short windows, and so
+//! estimates how often they are called, for a given share of the program's time.
 //!
-//! - what is asked of the system: `kernel` and `waiting`, on the room `tracing`
-//! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
-//! - who is traced: `tasks` has the states of threads, `tracer` follows them, `start` starts and attaches
-//! - what was seen: `rates` opens windows, of which `sequences` and `walks` are some, `log` keeps what was met, `block_log` blocks,
-//!   `step_times` what tells how often the program calls
-//! - `trampolines`: first uses that the program notes by itself, without stops; `detours` has where their jumps can stand
+//! - requests to the system: `kernel` and `waiting`, based on the room `tracing`
+//! - mapped code with breakpoints: `modules` are files, `image` one of them at one address, `space` an address space,
+//!   `budget` the memory that breakpoints cost
+//! - traced threads: `tasks` has their states, `tracer` follows them, `start` starts and attaches
+//! - observations: `rates` opens windows, among them `sequences` and `walks`; `log` keeps the hits, `block_log` the
+//!   executed blocks, `step_times` the time between calls
+//! - `trampolines`: first uses that the program notes by itself, without stops; `detours` finds the places for their
+//!   jumps
 //! - `pairing`: recorder and program on one processor, while stops come one after the other
 //! - inside functions: `blocks` reads a compiler's map, `unmapped` does without one, `coverage` limits what finding the executed blocks costs
 //!
@@ -48,7 +51,7 @@ pub use rates::Rates;
 
 use super::Recorder;
 
-/// Its row in the table.
+/// Entry of this recorder in the table of recorders.
 pub(crate) const RECORDER: Recorder = Recorder {
     name: "breakpoints",
     summary: "first uses in order, callers, and estimated call rates, by breakpoints at functions",

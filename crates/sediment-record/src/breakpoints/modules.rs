@@ -28,56 +28,56 @@ use std::path::{Path, PathBuf};
 /// One function, or block, of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Site {
-    /// Of [`Modules`].
+    /// Index in [`Modules`].
     pub(super) module: u32,
-    /// Index into its entries.
+    /// Index in the module's entries.
     pub(super) entry: u32,
 }
 
 /// A file with executed code.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// Path as the processes know it.
+    /// Path as the processes see it.
     pub(super) path: String,
     pub(super) build_id: Option<String>,
-    /// False where breakpoints stand only at what the recorder must hear of, whatever is recorded.
+    /// False if breakpoints are set only at the functions whose calls the recorder must see.
     pub(super) is_recorded: bool,
-    /// First bytes of functions, and of their blocks, that may be armed, by address.
+    /// First bytes of functions, and of their blocks, that may have a breakpoint, by address.
     pub(super) entries: Vec<CodeEntry>,
-    /// The functions whose blocks are mapped.
+    /// Functions with a map of their blocks.
     pub(super) mapped: Vec<FunctionWithBlocks>,
     segments: Vec<CodeSegment>,
     stubs: Vec<(u64, u64)>,
     debug_state: Option<u64>,
-    /// Where functions are that make another program of a process, or change who may read it.
+    /// Addresses of functions that exec another program, or change who may read the process.
     changes: Vec<u64>,
-    /// Where functions are that tell processors, or change them.
+    /// Addresses of functions that report the processors of a thread, or change them.
     tell_processors: Vec<u64>,
-    /// Where functions are that may make code writable.
+    /// Addresses of functions that may make code writable.
     make_writable: Vec<u64>,
-    /// Where functions are that set how signals are handled.
+    /// Addresses of functions that set signal handlers.
     handle_signals: Vec<u64>,
-    /// True if its code may make system calls by itself, as that of Go.
+    /// True if its code may make system calls without the C library, as Go does.
     calls_kernel: bool,
-    /// True if it looks for leaks of memory at its end.
+    /// True if it searches for memory leaks when it ends.
     looks_for_leaks: bool,
-    /// By entry: where a jump to a trampoline can stand.
+    /// By entry: the place for a jump to a trampoline.
     jumps: Vec<Option<JumpPlace>>,
 }
 
-/// A function whose blocks are mapped.
+/// A function with a map of its blocks.
 #[derive(Debug, Default)]
 pub(super) struct FunctionWithBlocks {
-    /// Entries of the module at which its blocks begin, its own first byte among them.
+    /// Entries of the module at which its blocks begin, including the function's first byte.
     pub(super) blocks: Vec<u32>,
-    /// Where its blocks begin that can have no breakpoint.
+    /// Addresses of its blocks that can have no breakpoint.
     pub(super) unwatched: Vec<u64>,
     /// Its first byte.
     pub(super) begin: u64,
 }
 
 impl FunctionWithBlocks {
-    /// The entry of its first byte.
+    /// Index of the entry of its first byte.
     pub(super) fn begin(&self, module: &Module) -> usize {
         module.entry_at(self.begin).unwrap_or(usize::MAX)
     }
@@ -86,13 +86,13 @@ impl FunctionWithBlocks {
 /// First byte of a function, or of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodeEntry {
-    /// Virtual address, as the file counts.
+    /// Virtual address in the file.
     pub(super) address: u64,
     /// Original bytes under a breakpoint.
     pub(super) original: [u8; TRAP.len()],
-    /// True if a function begins there.
+    /// True if it is the first byte of a function.
     pub(super) is_function: bool,
-    /// The function of [`Module::mapped`] that has a block beginning there.
+    /// Function of [`Module::mapped`] whose block begins there.
     pub(super) owner: Option<u32>,
 }
 
@@ -104,19 +104,19 @@ struct CodeSegment {
     bytes: Vec<u8>,
 }
 
-/// Answer to whether the code before a return address calls.
+/// Answer to the question whether the code before a return address calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallAnswer {
-    /// It does.
+    /// It calls.
     There,
     /// It calls the function at this address, which jumped on.
     Jumped(u64),
-    /// It does not.
+    /// It does not call.
     Not,
 }
 
 impl Module {
-    /// Reads a file. One that is not to be armed, or holds code of another architecture, has no entries.
+    /// Reads a file. A file that is excluded, or holds code of another architecture, gets no entries.
     fn new(
         path: &str,
         bytes: &[u8],
@@ -172,7 +172,7 @@ impl Module {
         } else if armed {
             module.find_entries(&binary, skipped);
             module.find_blocks(bytes, &binary, (files, wanted.blocks), skipped);
-            // The dynamic linker changes such code while its jumps stand.
+            // The dynamic linker changes such code while the jumps are there.
             let trampolines = wanted.trampolines && !has_text_relocations(bytes);
             if let (true, Some(detour)) = (trampolines, &ISA.detour) {
                 let entries: Vec<u64> = module.entries.iter().map(|entry| entry.address).collect();
@@ -186,7 +186,7 @@ impl Module {
         Some(module)
     }
 
-    /// A module of this code at address 0, with functions of one instruction at these addresses.
+    /// Makes a module of this code at address 0, with functions of one instruction at these addresses.
     #[cfg(test)]
     pub(super) fn of_code(path: &str, code: &[u8], functions: &[u64], debug_state: Option<u64>) -> Self {
         let entry = |address: &u64| {
@@ -212,7 +212,7 @@ impl Module {
         }
     }
 
-    /// Finds the functions of a file that is not recorded of which the recorder must hear.
+    /// In a file that is not recorded, finds the functions whose calls the recorder must see.
     fn find_heard(&mut self, binary: &Binary) {
         let known = [&self.changes, &self.tell_processors, &self.make_writable, &self.handle_signals];
         if known.iter().all(|known| known.is_empty()) {
@@ -228,12 +228,12 @@ impl Module {
         let mut last = None;
         let (mut sizeless, mut data, mut inside) = ((0, ""), (0, ""), (0, ""));
         let mut around = Around::default();
-        // What does not say that it is a function may be data.
+        // A symbol without the type of a function may be data.
         for function in binary.functions.iter().filter(|function| !function.untyped) {
             let address = function.address;
             let begins = around.begins_instruction(self, address);
             around.reaches(address..address.saturating_add(function.size));
-            // What the dynamic linker calls for debuggers is watched by other means.
+            // The function that the dynamic linker calls for debuggers is watched in another way.
             if last == Some(address) || self.debug_state == Some(address) || self.is_stub(address) {
                 continue;
             }
@@ -260,7 +260,7 @@ impl Module {
         skipped.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
     }
 
-    /// Adds the blocks that are looked for. A map that cannot be read is that of a file without one.
+    /// Adds the wanted blocks. An unreadable map counts as a missing one.
     fn find_blocks(
         &mut self,
         bytes: &[u8],
@@ -285,7 +285,7 @@ impl Module {
         }
     }
 
-    /// Code by function and block: by the compiler's map of blocks, else by its map of statements.
+    /// Returns code by function and block: from the compiler's map of blocks, or else from its map of statements.
     fn mapped_blocks(
         &self,
         bytes: &[u8],
@@ -314,18 +314,19 @@ impl Module {
         (ISA.flow)(code.strip_prefix(ISA.landing_pad).unwrap_or(code)) == Flow::Return
     }
 
-    /// Where a function goes on behind the marker that it begins with for indirect calls; None where it begins otherwise.
+    /// Returns the address after the landing pad for indirect calls at the beginning of a function; `None` if the
+    /// function does not begin with one.
     pub(super) fn behind_landing(&self, address: u64) -> Option<u64> {
         let pad = ISA.landing_pad;
         self.bytes_at(address)?.starts_with(pad).then_some(address + pad.len() as u64)
     }
 
-    /// True if a thread may execute the first instruction of an entry alone.
+    /// True if the first instruction of an entry can be executed by single-stepping the thread.
     pub(super) fn steps(&self, entry: u32) -> bool {
         self.bytes_at(self.entries[entry as usize].address).is_some_and(ISA.steps)
     }
 
-    /// Where the dynamic linker calls a function for debuggers, if this is one.
+    /// Address of the function that the dynamic linker calls for debuggers, if this module has it.
     pub(super) fn debug_state(&self) -> Option<u64> {
         self.debug_state
     }
@@ -335,68 +336,68 @@ impl Module {
         self.changes.contains(&self.entries[entry as usize].address)
     }
 
-    /// True if this function tells processors, or changes them.
+    /// True if this function reports the processors of a thread, or changes them.
     pub(super) fn tells_processors(&self, entry: u32) -> bool {
         self.tell_processors.contains(&self.entries[entry as usize].address)
     }
 
-    /// True if every call of this function is to be seen, not the first alone.
+    /// True if every call of this function must be seen, not only the first.
     pub(super) fn is_watched(&self, entry: u32) -> bool {
         self.makes_writable(entry) || self.handles_signals(entry)
     }
 
-    /// True if the program may make its code writable by this function.
+    /// True if the program may make its code writable with this function.
     pub(super) fn makes_writable(&self, entry: u32) -> bool {
         self.make_writable().contains(&self.entries[entry as usize].address)
     }
 
-    /// True if the program may set by this function how it handles a signal.
+    /// True if the program may set a signal handler with this function.
     pub(super) fn handles_signals(&self, entry: u32) -> bool {
         self.handle_signals.contains(&self.entries[entry as usize].address)
     }
 
-    /// Where functions are that may make code writable. The dynamic linker's own make only data unwritable, if it is not the C library, too,
-    /// as that of musl.
+    /// Addresses of functions that may make code writable. The dynamic linker's own functions only make data read-only,
+    /// unless the dynamic linker is also the C library, as in musl.
     fn make_writable(&self) -> &[u64] {
         let links_alone = self.debug_state.is_some() && self.changes.is_empty();
         if links_alone { &[] } else { &self.make_writable }
     }
 
-    /// True if the recorder must hear of this function at once.
+    /// True if the recorder must see a call of this function at once.
     fn must_be_heard_of(&self, address: u64) -> bool {
         let known = [&self.changes[..], &self.tell_processors, self.make_writable(), &self.handle_signals];
         known.iter().any(|known| known.contains(&address))
     }
 
-    /// The entries of functions that may make code writable; None for one that can have no breakpoint.
+    /// Entries of functions that may make code writable; `None` for a function that can have no breakpoint.
     pub(super) fn make_writable_entries(&self) -> impl Iterator<Item = Option<usize>> {
         self.make_writable().iter().map(|address| self.entry_at(*address))
     }
 
-    /// The entries of functions that tell processors; None for one that can have no breakpoint.
+    /// Entries of functions that report processors; `None` for a function that can have no breakpoint.
     pub(super) fn tell_processors(&self) -> impl Iterator<Item = Option<usize>> {
         self.tell_processors.iter().map(|address| self.entry_at(*address))
     }
 
-    /// Where a jump to a trampoline can stand at an entry. What the recorder must hear of at once has a breakpoint, and so has code whose
-    /// blocks are looked for.
+    /// Place for a jump to a trampoline at an entry. A function whose calls must be seen at once has a breakpoint
+    /// instead, and so has code whose blocks are recorded.
     pub(super) fn place(&self, entry: usize) -> Option<JumpPlace> {
         let place = self.jumps.get(entry).copied().flatten()?;
         let CodeEntry { address, owner, .. } = self.entries[entry];
         (!self.must_be_heard_of(address) && owner.is_none()).then_some(place)
     }
 
-    /// Number of entries at which a jump can stand.
+    /// Number of entries that can have a jump.
     pub(super) fn count_jumps(&self) -> u64 {
         self.jumps.iter().flatten().count() as u64
     }
 
-    /// Where its code makes a system call.
+    /// Address of a system call in its code.
     pub(super) fn system_call(&self) -> Option<u64> {
         self.find_code(&SYSTEM_CALL).next()
     }
 
-    /// Where these bytes stand in its code.
+    /// Finds the addresses of these bytes in its code.
     pub(super) fn find_code<'a>(&'a self, code: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
         self.segments.iter().flat_map(move |segment| {
             let windows = segment.bytes.windows(code.len()).enumerate();
@@ -404,7 +405,7 @@ impl Module {
         })
     }
 
-    /// True if no breakpoint or jump at a function reaches into this many bytes of code.
+    /// True if no breakpoint or jump at a function reaches into this many bytes of code at the address.
     pub(super) fn has_no_entry_near(&self, address: u64, length: usize) -> bool {
         let behind = self.entries.partition_point(|entry| entry.address < address + length as u64);
         let Some(last) = behind.checked_sub(1) else { return true };
@@ -413,17 +414,17 @@ impl Module {
         self.entries[last].address + reaches as u64 <= address
     }
 
-    /// True if its code may make system calls by itself, not by the C library.
+    /// True if its code may make system calls without the C library.
     pub(super) fn calls_kernel(&self) -> bool {
         self.calls_kernel
     }
 
-    /// True if it looks for leaks of memory at its end, by tracing its own threads.
+    /// True if it searches for memory leaks when it ends, by tracing its own threads.
     pub(super) fn looks_for_leaks(&self) -> bool {
         self.looks_for_leaks
     }
 
-    /// The same module, where the function at this address tells processors.
+    /// Returns the same module with a function at this address that reports processors.
     #[cfg(test)]
     pub(super) fn telling_processors_at(mut self, address: u64) -> Self {
         self.tell_processors.push(address);
@@ -437,7 +438,7 @@ impl Module {
         })
     }
 
-    /// The address at which the segment with code that a mapping of this file offset belongs to has this offset.
+    /// Finds the address, in the segment of code that a mapping of this file offset belongs to, of this offset.
     pub(super) fn address_of_mapping(&self, file_offset: u64, length: u64) -> Option<u64> {
         let overlaps = |segment: &&CodeSegment| {
             segment.file_offset < file_offset.saturating_add(length)
@@ -467,8 +468,8 @@ impl Module {
         self.entries[entry].owner.map(|owner| &self.mapped[owner as usize])
     }
 
-    /// Who called a function that returns to `return_address` of this module. `callee` is the function's address, if it lies in
-    /// this module too.
+    /// Finds the caller of a function that returns to `return_address` in this module. `callee` is the function's
+    /// address if it is in this module too.
     pub(super) fn calls_before(&self, return_address: u64, callee: Option<u64>) -> CallAnswer {
         let start = return_address.saturating_sub(LONGEST_CALL);
         let Some(code) = self.bytes_at(start) else { return CallAnswer::Not };
@@ -488,16 +489,16 @@ impl Module {
     }
 }
 
-/// The function that reaches furthest of those so far: others may lie in it.
+/// The function that reaches furthest of all functions so far: others may lie inside it.
 #[derive(Debug, Default)]
 struct Around {
     end: u64,
-    /// Where an instruction of it begins, the last that is known; None behind what is no instruction.
+    /// Address of its last known instruction; `None` after bytes that are not an instruction.
     instruction: Option<u64>,
 }
 
 impl Around {
-    /// True if an instruction begins at this address. Addresses must ascend; true where no function is around one.
+    /// True if an instruction begins at this address, or if no function surrounds the address. Addresses must ascend.
     fn begins_instruction(&mut self, module: &Module, address: u64) -> bool {
         if address >= self.end {
             return true;
@@ -530,37 +531,37 @@ pub(super) fn base_name(path: &str) -> &str {
 /// A file by its path and inode.
 type PathAndInode = (String, u64);
 
-/// Blocks of functions, by what knows them.
+/// Source of the blocks of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KnownBlocks {
-    /// None are looked for.
+    /// No blocks are recorded.
     None,
-    /// Those of files with a compiler's map of them, or of statements.
+    /// Blocks of files with a compiler's map of blocks or of statements.
     Mapped,
     /// Code between rows of a line table, and between jumps.
     Lines,
 }
 
-/// Limits and wishes for what is read of files.
+/// Settings for reading files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ModuleLimits<'a> {
-    /// Files that are not to be armed.
+    /// Files that get no breakpoints.
     pub(super) excluded: &'a BTreeSet<String>,
     /// Files that are recorded.
     pub(super) recorded: &'a FileFilter,
-    /// The blocks of functions that may have breakpoints.
+    /// Blocks that may have breakpoints.
     pub(super) blocks: KnownBlocks,
     /// True if functions may have trampolines.
     pub(super) trampolines: bool,
 }
 
-/// The files that were met, each read once.
+/// Files that were found, each read once.
 pub(super) struct Modules<'a> {
     files: &'a dyn Files,
     wanted: ModuleLimits<'a>,
     all: Vec<Module>,
     by_file: HashMap<PathAndInode, Option<u32>>,
-    /// Files that may be met, and what was lost in reading them.
+    /// Files read in advance, and their lost data.
     beforehand: HashMap<PathAndInode, (Module, Skipped)>,
     pub(super) skipped: Skipped,
 }
@@ -577,14 +578,14 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The module of a mapped file; `read` gives its content, nothing where it must not be read. None for what is no ELF file, is not there, or
-    /// has no code mapped yet.
+    /// Returns the module of a mapped file. `read` returns its content, or nothing if it must not be read. Returns
+    /// `None` if the file is missing, is not an ELF file, or has no code mapped yet.
     pub(super) fn of(
         &mut self,
         mapping: &ProcessMapping,
         read: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<u32> {
-        // A file that was deleted, or replaced by another, is the one that was read before.
+        // The path of a deleted or replaced file is the path under which it was read before.
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
         let known = [path, &mapping.path]
             .into_iter()
@@ -618,12 +619,13 @@ impl<'a> Modules<'a> {
         id
     }
 
-    /// True if a module was read from the file with this inode, which may have another name meanwhile.
+    /// True if a module was read from the file with this inode, even if the file's name has changed since.
     pub(super) fn is_of_inode(&self, module: u32, inode: u64) -> bool {
         self.by_file.iter().any(|((_, of), known)| *of == inode && *known == Some(module))
     }
 
-    /// Reads a file that may be met soon, if it is a program or library; the libraries that it needs, looked for in these folders.
+    /// Reads a file that may be mapped soon, if it is a program or library. Returns the libraries that it needs, looked
+    /// for in these folders.
     pub(super) fn read_beforehand(&mut self, path: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
         let (Some(name), Ok(about)) = (path.to_str(), std::fs::metadata(path)) else { return Vec::new() };
         let may_run = about.is_file() && about.len() <= LARGEST_FILE;
@@ -638,7 +640,7 @@ impl<'a> Modules<'a> {
         libraries(&bytes, path, folders)
     }
 
-    /// Takes on a module as if it had been read from this file.
+    /// Adds a module as if it had been read from this file.
     #[cfg(test)]
     pub(super) fn put(&mut self, path: &str, inode: u64, module: Module) {
         self.all.push(module);
@@ -660,7 +662,7 @@ impl<'a> Modules<'a> {
         self.wanted.trampolines
     }
 
-    /// Number of jumps that can stand in this file, and in all others that are known.
+    /// Number of jumps that this file can have, and the number for all other known files.
     pub(super) fn count_jumps(&self, own: u32) -> (u64, u64) {
         let here = self.get(own).count_jumps();
         let all = self.all.iter().chain(self.beforehand.values().map(|(module, _)| module));

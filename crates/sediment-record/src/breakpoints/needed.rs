@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Libraries that a program needs, before the dynamic linker maps them: read beforehand, the program need not stand still for them.
+//! Finds the libraries that a program needs before the dynamic linker maps them. They are read in advance, so that the
+//! program does not have to stop for them.
 //!
-//! A guess alone: a library that is read in vain costs its time, and one that is not found is read when it is mapped.
+//! It is only a guess: a library read in vain costs time, and a library not found is read when it is mapped.
 
 use object::Endianness;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
 use std::path::{Path, PathBuf};
 
-/// Folders in which the dynamic linker looks, beside those of the libraries that we have loaded ourselves.
+/// Folders that the dynamic linker searches, in addition to the folders of the libraries that the recorder itself has
+/// loaded.
 const USUAL: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// The libraries that a file names, where they are, by its own folders first, then these. Names without a file are skipped.
+/// Returns the paths of the libraries that a file names. Searches the file's own folders first, then `folders`. Skips
+/// names without a file.
 pub(super) fn libraries(bytes: &[u8], path: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
     let Some((names, own)) = names(bytes) else { return Vec::new() };
     let here = path.parent().map(|folder| folder.to_string_lossy().into_owned()).unwrap_or_default();
@@ -29,7 +32,7 @@ pub(super) fn names_of(bytes: &[u8]) -> Vec<String> {
     names(bytes).map(|(names, _)| names).unwrap_or_default()
 }
 
-/// DT_NEEDED, and the folders of DT_RPATH and DT_RUNPATH.
+/// Reads DT_NEEDED, and the folders of DT_RPATH and DT_RUNPATH.
 fn names(bytes: &[u8]) -> Option<(Vec<String>, Vec<String>)> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
@@ -57,7 +60,7 @@ mod tests {
 
     #[test]
     fn needed_libraries_are_found() {
-        // This test has the C library, as every program with Rust's standard library for GNU systems.
+        // This test is linked with the C library, as is every program with Rust's standard library for GNU systems.
         let own = std::env::current_exe().unwrap();
         let bytes = std::fs::read(&own).unwrap();
         let (names, _) = names(&bytes).unwrap();

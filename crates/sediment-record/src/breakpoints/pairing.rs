@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorder and program on one processor, while a program hits breakpoints one after the other, as at its start.
+//! Keeps recorder and program on one processor while a program hits breakpoints one after the other, such as at its
+//! start.
 //!
-//! Each stop wakes the other side twice. On two processors that takes an interrupt to a processor that sleeps, and several times as long
-//! as the stop itself. On one, the two take turns. The program may not notice:
+//! Each stop needs two wake-ups. On two processors, a wake-up is an interrupt to a sleeping processor and takes several
+//! times as long as the stop itself. On one processor, the two take turns. The program must not notice:
 //!
 //! ```text
 //! many hits of one thread ─► paired ─► other threads stop, a pause, a window opens, the end ─► as before
 //!                              │
 //!                              ├ clone, fork, vfork ─► as before, the child as well
-//!                              └ a function of the C library that tells processors ─► as before, for good
+//!                              └ a function of the C library that reports processors ─► as before, for good
 //! ```
 //!
-//! Only programs that were started are paired, with one thread: they end with the recorder, so no other processors are lost by its death.
+//! Only programs with one thread that the recorder started are paired. They end when the recorder ends, so its death
+//! leaves no program with only one processor.
 
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// Hits of one thread, with no other between, that begin a pair.
+/// Number of consecutive hits of one thread from which it is paired.
 const IN_A_ROW: u32 = 8;
-/// Longest mean time between hits that keeps a pair.
+/// Longest mean time between hits up to which a pair is kept.
 const APART: Duration = Duration::from_millis(6);
 
-/// Functions that tell a program on which processors it may run, or change that. The last makes any system call.
+/// Functions that report the processors on which a program may run, or change them. The last one makes any system call.
 pub(super) const TELL_PROCESSORS: [&str; 7] = [
     "sched_getaffinity",
     "sched_setaffinity",
@@ -34,13 +36,13 @@ pub(super) const TELL_PROCESSORS: [&str; 7] = [
     "syscall",
 ];
 
-/// Count of hits by which a pair begins and ends.
+/// Counter of hits that decides when a pair begins and ends.
 #[derive(Debug)]
 pub(super) struct Pairing {
     last: Option<Pid>,
     in_a_row: u32,
     needed: u32,
-    /// Hits since it was last looked at them, and when that was.
+    /// Number of hits since the last check, and the time of that check.
     hits: u32,
     looked: Instant,
 }
@@ -50,24 +52,24 @@ impl Pairing {
         Self::after(IN_A_ROW)
     }
 
-    /// Count after whose hits a pair begins.
+    /// Makes a counter that pairs a thread after `needed` hits.
     pub(super) fn after(needed: u32) -> Self {
         Self { last: None, in_a_row: 0, needed, hits: 0, looked: Instant::now() }
     }
 
-    /// A thread hit a breakpoint; true if it is to be paired.
+    /// Counts a hit of a thread; true if the thread is to be paired.
     pub(super) fn hit(&mut self, thread: Pid) -> bool {
         self.hits += 1;
         self.in_a_row = if self.last.replace(thread) == Some(thread) { self.in_a_row + 1 } else { 1 };
         self.in_a_row >= self.needed
     }
 
-    /// Begins to count anew.
+    /// Restarts the count.
     pub(super) fn begin(&mut self) {
         (self.last, self.in_a_row) = (None, 0);
     }
 
-    /// True if hits have become rare since this was last asked.
+    /// True if hits have become rare since the last call.
     pub(super) fn is_calm(&mut self) -> bool {
         let elapsed = self.looked.elapsed();
         let calm = APART * std::mem::take(&mut self.hits) < elapsed;
@@ -76,7 +78,7 @@ impl Pairing {
     }
 }
 
-/// Lets this thread of ours run wherever the recorder may: it was made by the one that traces, which may be paired.
+/// Lets this recorder thread run on all processors of the recorder: the tracing thread that created it may be paired.
 pub(super) fn leave_pair() {
     if let Ok(processors) = sched_getaffinity(Pid::this()) {
         let _ = sched_setaffinity(Pid::from_raw(0), &processors);
@@ -88,13 +90,13 @@ pub(super) fn leave_pair() {
 pub(super) struct PairedThread {
     pub(super) thread: Pid,
     processor: CpuSet,
-    /// Processors of the thread before, and of ours.
+    /// Processors of the thread before pairing, and the recorder's.
     before: CpuSet,
     ours: CpuSet,
 }
 
 impl PairedThread {
-    /// Puts a stopped thread on the processor of this one, where both stay.
+    /// Moves a stopped thread to the processor of the calling thread; both stay there.
     pub(super) fn of(thread: Pid) -> Result<Self, Errno> {
         let this = Pid::from_raw(0);
         let (before, ours) = (sched_getaffinity(thread)?, sched_getaffinity(this)?);
@@ -115,13 +117,14 @@ impl PairedThread {
         Ok(Self { thread, processor, before: unlimited(before), ours: unlimited(ours) })
     }
 
-    /// Gives both their processors back.
+    /// Restores the processors of both.
     pub(super) fn part(&self) {
         self.widen(self.thread);
         let _ = sched_setaffinity(Pid::from_raw(0), &self.ours);
     }
 
-    /// Gives a thread the processors that this one had, if it is on ours alone: what the thread has made is so, too.
+    /// Restores the paired thread's former processors in a thread that is limited to ours: new threads inherit the
+    /// limit.
     pub(super) fn widen(&self, thread: Pid) {
         if sched_getaffinity(thread).is_ok_and(|now| now == self.processor) {
             let _ = sched_setaffinity(thread, &self.before);
@@ -133,7 +136,7 @@ fn count(processors: &CpuSet) -> usize {
     (0..CpuSet::count()).filter(|number| processors.is_set(*number).unwrap_or(false)).count()
 }
 
-/// All processors that there may ever be, where these are all that there are now.
+/// Returns all processors that there may ever be, if `processors` are all present ones.
 fn unlimited(processors: CpuSet) -> CpuSet {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
     if online.is_none_or(|online| (count(&processors) as i64) < online) {
@@ -174,7 +177,7 @@ mod tests {
         }
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let thread = Pid::from_raw(child.id() as i32);
-        // In a thread of its own, as it is the calling one that moves.
+        // In a thread of its own, because it moves the calling thread.
         std::thread::spawn(move || {
             let pair = PairedThread::of(thread).unwrap();
             assert_eq!(count(&sched_getaffinity(thread).unwrap()), 1);
@@ -182,7 +185,7 @@ mod tests {
             pair.part();
             assert_eq!(sched_getaffinity(thread).unwrap(), before);
             assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
-            // What the program has chosen meanwhile stays.
+            // A choice that the program makes meanwhile is kept.
             let pair = PairedThread::of(thread).unwrap();
             sched_setaffinity(thread, &before).unwrap();
             pair.part();

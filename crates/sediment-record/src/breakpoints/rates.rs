@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Short windows in which some of the functions that have run are armed again, of two kinds; [`super::walks`] has a third.
+//! Short windows in which some executed functions are armed again. There are two kinds here; [`super::walks`] has a
+//! third.
 //!
-//! **Sequences.** Some functions that have run are armed, each as likely, and each that is hit is armed again as soon as another is
-//! hit: a short sequence of executions, with every caller. Such sequences are a sample of the calls, whatever their
-//! rates. A quarter of the functions tells more than all of them: as many steps see a longer time of the program, whose calls
-//! within a short one are alike. A function that is called again and again with no other between is a single step, a run of calls, whose
-//! length is counted for some ([`super::sequences`]). They take most of the cost.
+//! **Sequences.** Some executed functions are armed, each with the same probability. A function that is hit is armed
+//! again as soon as another one is hit. The result is a short sequence of executions with all callers. Such sequences
+//! sample calls independently of their rates. A quarter of the functions gives a better sample than all of them,
+//! because the same number of steps covers a longer time, and calls within a short time are alike. Repeated calls of
+//! one function with no other in between are a single step, called a run; the length of some runs is counted
+//! ([`super::sequences`]). Sequences take most of the cost.
 //!
-//! **Rates.** Some functions are armed until they are met, or the window ends. Meetings over armed time, as long as the function was
-//! armed and not met, is the likeliest rate of calls that come at random (that of censored exponential times). Functions that run
-//! seldom are met so far more often than in sequences; and what both kinds have seen tells how many calls a step stands for
-//! ([`super::log`]). Half of the functions are drawn evenly, half with a weight that grows with the square root of their rate.
+//! **Rates.** Some functions are armed until they are hit or the window ends. If calls come at random, the likeliest
+//! rate is the number of hits divided by the time during which the function was armed (the estimate for censored
+//! exponential times). Rarely executed functions are hit far more often here than in sequences. Comparing both kinds
+//! shows how many calls a step represents ([`super::log`]). Half of the functions are drawn evenly, half with a weight
+//! that grows with the square root of their rate.
 //!
-//! Time is processor time of the process, so that neither waiting nor being stopped counts. The kernel gives it
-//! exactly while the process is stopped, else as of the last tick. So the first function that a window for rates hits
-//! only begins its time. A function that is not hit was armed to the window's end. The processor time at that end is that of the last
-//! hit and the time by the clock since then, as far as the process uses a processor in the long run, and at most a tick beyond what the
-//! kernel says: without that, rarely executed functions were overestimated two to three times.
+//! Time is the processor time of the process, so that waits and stops do not count. The kernel reports it exactly while
+//! the process is stopped; otherwise it reports the time at the last tick. Therefore the first hit in a window for
+//! rates only begins its time. A function without a hit was armed until the window's end. The processor time at that
+//! end is estimated: the time at the last hit, plus the clock time since then multiplied by the share of a processor
+//! that the process uses in the long run, and at most one tick more than the kernel reports. Without this estimate, the
+//! rates of rarely executed functions were two to three times too high.
 //!
-//! Hitting a breakpoint takes processor time of the program itself, until it is stopped and after it goes on. That
-//! time is measured by leaving some breakpoints in place when they are first hit, to be hit again at once.
+//! A breakpoint also takes processor time of the program itself, before the program is stopped and after it continues.
+//! To measure that time, some breakpoints stay in place at their first hit and are hit again at once.
 
 use super::log::Log;
 use super::modules::Modules;
@@ -36,84 +40,86 @@ use std::time::{Duration, Instant};
 /// Parameters of the estimate of call rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// The share of the program's processor time that may be spent on it, such as 0.05.
+    /// Share of the program's processor time that may be spent on the estimate, such as 0.05.
     pub overhead: f64,
     /// Seed for choosing which functions to sample.
     pub seed: u64,
 }
 
-/// Time that a window is open.
+/// Time for which a window is open.
 const WINDOW: Duration = Duration::from_millis(4);
-/// Functions that are armed in one.
+/// Number of functions that are armed in a window for rates.
 const FUNCTIONS: usize = 40;
-/// Interval between looks whether a window is to be opened or closed, unless something else happens: a look costs
-/// processor time as well.
+/// Interval between checks whether to open or close a window, unless something else happens: a check costs processor
+/// time too.
 const TURN: Duration = WINDOW;
-/// The longest such interval, after a window that cost much.
+/// Longest such interval, used after an expensive window.
 const LONGEST_TURN: Duration = Duration::from_millis(40);
 /// Tolerance for closing a window early.
 const EARLY: Duration = Duration::from_micros(500);
-/// Shortest interval between looks at the program's processor time.
+/// Shortest interval between reads of the program's processor time.
 const LOOK: Duration = Duration::from_millis(1);
-/// Windows after which the weights of the draw are looked at again.
+/// Number of windows after which the weights of the draw are computed again.
 const REVIEW: u32 = 64;
 /// Number of breakpoints that are hit twice, to measure the cost of a hit.
 const REPEATED: usize = 16;
 /// Assumed cost of a hit before it is measured.
 const STOP: Duration = Duration::from_micros(10);
-/// More is not taken for it: then others had the processor meanwhile.
+/// Longest cost that is accepted for a hit: beyond it, other processes had the processor meanwhile.
 const LONGEST_STOP: Duration = Duration::from_micros(60);
 
-/// Divisor: the part of the functions that have run which is armed for a sequence, but all if they are few, and never too many.
+/// Divisor: the share of the executed functions that is armed for a sequence. A few functions are all armed; the number
+/// has a limit.
 const IN_A_SEQUENCE: usize = 4;
 const FEWEST_IN_A_SEQUENCE: usize = 256;
 const MOST_IN_A_SEQUENCE: usize = 16_384;
-/// Number of steps of a sequence: this, or more where many functions were armed for it, but not too many.
+/// Number of steps of a sequence; more if many functions are armed for it, up to a limit.
 const STEPS: usize = 400;
 const FUNCTIONS_TO_A_STEP: usize = 4;
 const MOST_STEPS: usize = 2000;
 /// Time limit of a sequence.
 const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
-/// Divisor: the part of the cost that windows for rates may have.
+/// Divisor: the share of the cost for windows for rates.
 const FOR_RATES: u32 = 4;
-/// Divisor: the part of the cost that walks through blocks may have, where there are any.
+/// Divisor: the share of the cost for walks through blocks, if there are any.
 const FOR_WALKS: u32 = 2;
-/// Most sequences before the first walk, and functions that have run for each. In a short recording, walks of a tenth of a second each left
-/// none for many functions, whose rates matter more: that a block was executed is known without them.
+/// Most sequences before the first walk, and the number of executed functions for each of these sequences. Otherwise,
+/// in a short recording, walks of a tenth of a second each left no sequences for many functions. The rates of functions
+/// matter more: walks are not needed to know that a block was executed.
 const MOST_SEQUENCES_FIRST: usize = 8;
 const FUNCTIONS_TO_A_FIRST_SEQUENCE: usize = FEWEST_IN_A_SEQUENCE;
-/// Divisor: the part of the draws for a walk that is even.
+/// Divisor: the share of even draws for a walk.
 const EVENLY: u32 = 8;
-/// Arming takes our time while the program runs on another processor. Divisor: the part of it that counts as the
-/// program's.
+/// Arming takes the recorder's time while the program runs on another processor. Divisor: the share of this time that
+/// counts as the program's.
 const ARMING: u32 = 4;
 
 pub(super) struct Windows {
     rates: Rates,
     random: Generator,
-    /// When it was last looked how much may be spent, and how much that was.
+    /// Time of the last check how much may be spent, and the amount then.
     looked: Instant,
     allowed: Duration,
-    /// Our own processor time when it was last accounted for, and stops of the program since.
+    /// The recorder's processor time at the last accounting, and stops of the program since then.
     accounted: Duration,
     stops: u32,
     /// Cost of first uses, which is unavoidable.
     fixed: Duration,
-    /// Cost of windows, and of those for rates among them.
+    /// Cost of all windows, and the share of windows for rates and of walks in it.
     spent: Duration,
     spent_on_rates: Duration,
     spent_on_walks: Duration,
     /// Number of sequences so far.
     sequences: usize,
     open: Option<OpenWindow>,
-    /// Processor time by space when a window was first opened there, and when that was.
+    /// By space: processor time when a window was first opened there, and when that was.
     followed: BTreeMap<u32, (u64, Instant)>,
-    /// Processor time by space when a window was last opened.
+    /// By space: processor time when a window was last opened.
     times: BTreeMap<u32, u64>,
     draw: Option<Draw>,
-    /// The breakpoint that is to be hit again at once.
+    /// Breakpoint that is to be hit again at once.
     repeat: Option<Repeat>,
-    /// Cost of each repeat: processor time of the program in nanoseconds, and time by the clock.
+    /// Cost of each repeat: the program's processor time in nanoseconds, and clock time.
     repeats: Vec<(u64, Duration)>,
 }
 
@@ -127,13 +133,13 @@ struct Repeat {
 
 struct OpenWindow {
     space: u32,
-    /// The functions that were not hit yet; in a sequence, all armed functions.
+    /// Functions that were not hit yet; in a sequence, all armed functions.
     waiting: BTreeSet<Site>,
-    /// Processor time of its beginning: when it was opened, or exactly, at the first hit.
+    /// Processor time at its beginning: when it was opened or, exactly, at the first hit.
     since: u64,
-    /// Processor time and time of the last hit.
+    /// Processor time and clock time of the last hit.
     last: Option<(u64, Instant)>,
-    /// Number of breakpoints that the process has hit in its time.
+    /// Number of breakpoints that the process has hit during it.
     meetings: u64,
     until: Instant,
     kind: WindowKind,
@@ -146,7 +152,7 @@ enum WindowKind {
     Walk(BlockWalk),
 }
 
-/// Purpose of a window, without what it holds while it is open.
+/// Kind of a window, without its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum For {
     Rates,
@@ -163,7 +169,7 @@ impl WindowKind {
         }
     }
 
-    /// True once it has seen what it is to see.
+    /// True once it has seen enough.
     fn is_over(&self) -> bool {
         match self {
             Self::Rates => false,
@@ -173,11 +179,11 @@ impl WindowKind {
     }
 }
 
-/// Functions that windows of one space draw from.
+/// Functions from which the windows of one space are drawn.
 struct Draw {
     space: u32,
     from: Vec<Site>,
-    /// Sums of the weights up to each.
+    /// Running sums of the weights.
     sums: Vec<f64>,
     used: u32,
 }
@@ -205,7 +211,7 @@ impl Windows {
         }
     }
 
-    /// Leaves a breakpoint that was hit for the first time in place, if it is to be hit twice.
+    /// Leaves a breakpoint in place at its first hit, if it is to be hit twice.
     pub(super) fn leave_for_repeat(
         &mut self,
         id: u32,
@@ -224,7 +230,7 @@ impl Windows {
         }
     }
 
-    /// True if this was the second hit of a breakpoint that was left in place.
+    /// True if this was the second hit of a breakpoint left in place.
     fn is_repeat(&mut self, id: u32, space: &mut AddressSpace, site: Site, thread: Pid) -> bool {
         let Some(repeat) = self.repeat.take_if(|repeat| repeat.space == id && repeat.site == site) else {
             return false;
@@ -236,7 +242,7 @@ impl Windows {
         true
     }
 
-    /// Cost of a hit: processor time of the program in nanoseconds, and time by the clock beside its handling.
+    /// Cost of a hit: the program's processor time in nanoseconds, and clock time apart from its handling.
     pub(super) fn cost_of_meeting(&self) -> (u64, Duration) {
         let middle = |mut all: Vec<u64>| {
             all.sort_unstable();
@@ -248,7 +254,7 @@ impl Windows {
         (time, Duration::from_nanos(stop.unwrap_or(default)).min(LONGEST_STOP))
     }
 
-    /// Interval to the next turn: until more may be spent, as far as that is known.
+    /// Interval to the next turn: until more may be spent, as far as can be known.
     pub(super) fn period(&self) -> Duration {
         if self.open.is_some() {
             return TURN;
@@ -263,23 +269,22 @@ impl Windows {
         self.open.is_some()
     }
 
-    /// The program begins to run; what was done before is no cost of it.
+    /// Begins accounting when the program begins to run: earlier work is not a cost of the program.
     pub(super) fn begin(&mut self) {
         self.accounted = own_time();
     }
 
-    /// We looked so long for the program to stop, beside it: no work.
+    /// Excludes the time that we spent looking for the next stop: the program ran meanwhile.
     pub(super) fn looked(&mut self, time: Duration) {
         self.accounted += time;
     }
 
-    /// The program was stopped, and goes on.
+    /// Counts a stop of the program.
     pub(super) fn stopped(&mut self) {
         self.stops += 1;
     }
 
-    /// Time that the program lost since the last call: the time that it was stopped for our work, or our work beside
-    /// it.
+    /// Time that the program lost since the last call: the larger of its stops and our work.
     fn account(&mut self) -> Duration {
         let now = own_time();
         let (_, stop) = self.cost_of_meeting();
@@ -297,7 +302,7 @@ impl Windows {
         }
     }
 
-    /// A function was met.
+    /// Handles a hit of a function in the open window.
     pub(super) fn hit(
         &mut self,
         id: u32,
@@ -350,7 +355,7 @@ impl Windows {
         self.open.as_ref().is_some_and(|open| open.space == space && open.waiting.contains(&site))
     }
 
-    /// The function, and its space, of which the next call is to be seen, if this thread stands at its begin.
+    /// Returns the function, with its space, whose next call is to be seen, if this thread is at its beginning.
     pub(super) fn follows(&self, thread: Pid) -> Option<(u32, Site)> {
         let open = self.open.as_ref()?;
         match &open.kind {
@@ -359,7 +364,7 @@ impl Windows {
         }
     }
 
-    /// That thread has executed one instruction, and the function is armed again, or not.
+    /// Continues after that thread has executed one instruction. `armed`: the function is armed again.
     pub(super) fn has_stepped(&mut self, armed: bool) {
         self.stops += 1;
         if let Some(OpenWindow { kind: WindowKind::Sequence(sequence), .. }) = &mut self.open {
@@ -405,7 +410,7 @@ impl Windows {
                 space.worked()
             });
             let time = Duration::from_nanos(running.sum::<u64>() + log.retired());
-            // First uses count too; but a program that does new things all the time is to get some windows as well.
+            // First uses count too; but a program that keeps executing new functions must get some windows as well.
             let all = time.mul_f64(self.rates.overhead);
             self.allowed = all.saturating_sub(self.fixed).max(all / 2);
         }
@@ -426,7 +431,7 @@ impl Windows {
         }
     }
 
-    /// True once functions have had sequences enough.
+    /// True once functions have had enough sequences.
     fn may_walk(&self, spaces: &BTreeMap<u32, AddressSpace>) -> bool {
         let executed = || spaces.values().map(|space| space.seen().count()).sum();
         self.sequences >= MOST_SEQUENCES_FIRST || self.sequences >= sequences_first(executed())
@@ -510,7 +515,7 @@ impl Windows {
         })
     }
 
-    /// Takes the functions to draw from, and their weights, anew where they are old.
+    /// Recomputes the functions to draw from and their weights if they are old.
     fn review(&mut self, id: u32, space: &AddressSpace, log: &Log) {
         let seen = space.seen().count();
         let stale = self.draw.as_ref().is_none_or(|draw| {
@@ -525,7 +530,7 @@ impl Windows {
         }
     }
 
-    /// The space whose process worked most since the last window; None if none did.
+    /// Returns the space whose process worked most since the last window; `None` if none worked.
     fn busiest(&mut self, spaces: &mut BTreeMap<u32, AddressSpace>) -> Option<u32> {
         let mut best: Option<(u64, u32)> = None;
         let mut times = BTreeMap::new();
@@ -541,7 +546,7 @@ impl Windows {
         best.map(|(_, id)| id)
     }
 
-    /// Ends the open window: what was not met was armed to its end.
+    /// Ends the open window: functions without a hit were armed to its end.
     pub(super) fn close(
         &mut self,
         spaces: &mut BTreeMap<u32, AddressSpace>,
@@ -570,13 +575,13 @@ impl Windows {
 }
 
 impl OpenWindow {
-    /// Time that its functions were armed up to this processor time, less the cost of hits.
+    /// Time for which its functions were armed, up to this processor time, without the cost of hits.
     fn time_to(&self, now: u64, latency: u64) -> u64 {
         now.saturating_sub(self.since).saturating_sub(self.meetings.saturating_mul(latency))
     }
 }
 
-/// The share of a processor that a process has used since windows are opened there, by this processor time.
+/// Share of a processor that a process has used since its first window, up to this processor time.
 fn share_of(followed: &BTreeMap<u32, (u64, Instant)>, open: &OpenWindow, now: u64) -> f64 {
     followed.get(&open.space).map_or(1.0, |(began, when)| {
         let time = when.elapsed().as_nanos() as f64;
@@ -584,22 +589,22 @@ fn share_of(followed: &BTreeMap<u32, (u64, Instant)>, open: &OpenWindow, now: u6
     })
 }
 
-/// Processor time of a running process, from its exact time a while ago, what the kernel says, and the share of a processor that it
-/// uses.
+/// Estimates the processor time of a running process from its exact time a while ago, the kernel's value, and the share
+/// of a processor that it uses.
 fn time_now((exact, since): (u64, Duration), kernels: u64, share: f64) -> u64 {
-    /// Time that a kernel's tick may take.
+    /// Length of a kernel tick in nanoseconds, at most.
     const TICK: f64 = 4e6;
     let kernels = kernels.max(exact);
     let beyond = (kernels - exact) as f64 + TICK * share.max(1.0);
     kernels.max(exact + (since.as_nanos() as f64 * share).min(beyond) as u64)
 }
 
-/// Number of sequences before the first walk, where this many functions have run.
+/// Number of sequences before the first walk, if this many functions have run.
 fn sequences_first(executed: usize) -> usize {
     (executed / FUNCTIONS_TO_A_FIRST_SEQUENCE).clamp(1, MOST_SEQUENCES_FIRST)
 }
 
-/// The share of this many executed functions that is armed for a sequence.
+/// Share of this many executed functions that is armed for a sequence.
 fn share_in_a_sequence(executed: usize) -> f64 {
     let armed = (executed / IN_A_SEQUENCE).clamp(FEWEST_IN_A_SEQUENCE, MOST_IN_A_SEQUENCE);
     armed as f64 / executed.max(1) as f64
@@ -609,7 +614,7 @@ impl Draw {
     fn of(id: u32, space: &AddressSpace, log: &Log) -> Self {
         let (mut from, mut sums, mut sum) = (Vec::new(), Vec::new(), 0.0);
         for site in space.seen() {
-            // In calls per window; a function that was hardly watched may be one of those called often.
+            // In calls per window. A function that was hardly watched may be a frequent one.
             let window = WINDOW.as_nanos() as f64;
             let (hits, watched) = log.facts(site).seen();
             sum += ((hits as f64 + 0.5) / (watched as f64 + window) * window).sqrt();
@@ -631,7 +636,7 @@ impl Draw {
     }
 }
 
-/// Processor time of this thread: what waiting for a processor took is no cost of its work.
+/// Processor time of this thread: time spent waiting for a processor is not a cost.
 fn own_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
@@ -668,14 +673,14 @@ mod tests {
         assert_eq!(share_in_a_sequence(16_384 * 8), 0.125, "no more than can be armed in time");
     }
 
-    /// A function called every 20 ms, in windows of 4 ms on a process that always runs, with ticks of 4 ms.
+    /// A function called every 20 ms, in windows of 4 ms. The process always runs; ticks take 4 ms.
     #[test]
     fn rare_functions_have_their_rate() {
         let mut random = Generator::new(7);
         let (mut before, mut now, mut hits) = (0.0, 0.0, 0.0);
         for _ in 0..100_000 {
             let tick = (random.unit() * 4e6) as u64;
-            // Another function begins the window's time, and ends it if the rare one does not.
+            // Another function begins the window's time, and ends it unless the rare one does.
             let begins = (random.unit() * 1e6) as u64;
             let end = 4 * MS;
             let rare = begins + (-(1.0 - random.unit()).ln() * 20e6) as u64;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sequences of executions: a kind of window, for the rates of frequent functions.
 //!
-//! Some of the functions that have run are armed. One that is hit gives way to its instruction, and is armed again as soon as another is hit:
-//! a step. Calls of the same function that follow at once are a run, and are seen of some steps alone: there the thread executes one
-//! instruction, and the function is armed again before it goes on. The mean length of runs is the number of calls that follow, for
-//! each run that was seen to its end: the likeliest one if any call may be the last. Some breakpoints are hit twice with nothing between,
-//! for the time that a hit takes ([`super::step_times`]).
+//! Some executed functions are armed. A hit is a step: the breakpoint is removed, and set again as soon as another
+//! function is hit. Calls of the same function that follow at once form a run. They are counted only for some steps:
+//! the thread executes one instruction, and the function is armed again before the thread goes on. The mean length of
+//! runs is the number of counted calls divided by the number of runs observed to their end, which is the likeliest
+//! length if any call may be the last. Some breakpoints are hit twice with nothing in between, to measure the time of a
+//! hit ([`super::step_times`]).
 
 use super::log::Log;
 use super::modules::Modules;
@@ -15,56 +16,56 @@ use nix::unistd::Pid;
 use sediment_core::random::Generator;
 use std::collections::BTreeSet;
 
-/// The share of steps whose runs are followed.
+/// Share of steps whose runs are counted.
 const FOLLOWED: f64 = 1.0 / 8.0;
-/// The share of steps whose breakpoint is hit again at once, and that share until what a hit takes is known.
+/// Share of steps whose breakpoint is hit again at once, and this share until the time of a hit is known.
 const EMPTY: f64 = 1.0 / 16.0;
 const EMPTY_AT_FIRST: f64 = 1.0 / 4.0;
-/// Calls that are counted of a run, at most, and of one of a function that is known for long ones.
+/// Most counted calls of a run, and of a run of a function with long runs.
 const IN_A_RUN: u32 = 16;
 const IN_A_LONG_RUN: u32 = 128;
 
 /// Purpose for which a window armed the function that was hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WindowHit {
-    /// It was none of the window's: the function was not armed by it.
+    /// None: the window did not arm the function.
     NotArmed,
-    /// The second hit of a breakpoint that was left in place.
+    /// Second hit of a breakpoint that was left in place.
     Repeat,
     /// For its rate.
     Rate,
     /// As a step of a sequence.
     Step,
-    /// As a call of the function that the last step was of.
+    /// As another call of the last step's function.
     Again,
     /// As a step through the blocks of a function.
     Block,
 }
 
-/// A sequence that is heard.
+/// A sequence in progress.
 pub(super) struct Sequence {
-    /// Hits that are yet to come.
+    /// Number of hits still to come.
     left: usize,
     /// Processor time at the last step.
     at: Option<u64>,
     /// Last executed function, which is not armed unless its run is followed.
     last: Option<Site>,
     run: Option<FollowedRun>,
-    /// The thread that is to hit the breakpoint of the last step again at once, and its processor time there.
+    /// Thread that is to hit the breakpoint of the last step again at once, and its processor time then.
     again: Option<(Pid, u64)>,
 }
 
-/// A run of calls that is followed.
+/// A run of calls that is being counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FollowedRun {
-    /// Calls that may yet be counted.
+    /// Number of calls that may still be counted.
     left: u32,
-    /// The thread that stopped at the function, and is to execute one instruction; None once it has.
+    /// Thread that stopped at the function and is to execute one instruction; `None` once it has.
     thread: Option<Pid>,
 }
 
 impl Sequence {
-    /// One of this many hits.
+    /// Makes a sequence of this many hits.
     pub(super) fn of(left: usize) -> Self {
         Self { left, at: None, last: None, run: None, again: None }
     }
@@ -73,7 +74,7 @@ impl Sequence {
         self.left == 0
     }
 
-    /// A function was hit that is armed for it.
+    /// Handles a hit of a function that is armed for it.
     pub(super) fn hit(
         &mut self,
         (space, modules, log): (&mut AddressSpace, &Modules<'_>, &mut Log),
@@ -107,7 +108,7 @@ impl Sequence {
             Some(last) => drop(space.arm_again(modules, &BTreeSet::from([last]))),
             None => {}
         }
-        // Of the first run, the begin may have been missed.
+        // The beginning of the first run may have been missed.
         let drawn = if last.is_some() { random.unit() } else { 0.5 };
         let empty = if log.step_times().knows_hits() { EMPTY } else { EMPTY_AT_FIRST };
         if drawn > 1.0 - empty {
@@ -116,18 +117,18 @@ impl Sequence {
         } else if drawn < FOLLOWED && modules.get(site.module).steps(site.entry) {
             let left = if log.facts(site).has_long_runs() { IN_A_LONG_RUN } else { IN_A_RUN };
             self.run = Some(FollowedRun { left, thread: Some(thread) });
-            // The time to the next step has that of what follows in it.
+            // The time to the next step contains the time of later calls of the run.
             self.at = None;
         }
         WindowHit::Step
     }
 
-    /// The function of which the next call is to be seen, if this thread stands at its begin.
+    /// Returns the function whose next call is to be seen, if this thread is at its beginning.
     pub(super) fn follows(&self, thread: Pid) -> Option<Site> {
         self.last.filter(|_| self.run.is_some_and(|run| run.thread == Some(thread)))
     }
 
-    /// That thread has executed one instruction, and the function is armed again, or not.
+    /// Continues after that thread has executed one instruction. `armed`: the function is armed again.
     pub(super) fn has_stepped(&mut self, armed: bool) {
         self.run = self.run.filter(|_| armed).map(|run| FollowedRun { thread: None, ..run });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGTRAP, which breakpoints raise. Where a program blocks or ignores it at a breakpoint, the kernel unblocks it and resets its handling to
-//! the default (`force_sig_info_to_task` in Linux's kernel/signal.c).
+//! SIGTRAP, which breakpoints raise. If a program blocks or ignores it at a breakpoint, the kernel unblocks it and
+//! resets its handler to the default (`force_sig_info_to_task` in Linux's kernel/signal.c).
 
 use crate::tracing::mappings::status_field;
 use nix::libc;
@@ -11,11 +11,11 @@ const fn bit(signal: i32) -> u64 {
 }
 
 const TRAP: u64 = bit(libc::SIGTRAP);
-/// All other signals that can be blocked, without those of real time: C libraries keep some of these for themselves.
+/// All other signals that can be blocked, except real-time signals: C libraries reserve some of these.
 const OTHERS: u64 = (bit(32) - 1) & !(TRAP | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 
-/// Use of SIGTRAP by a process, or one of its threads, which breakpoints would end. None also for a thread that blocks all signals: see
-/// [`blocked_again`].
+/// Returns the way in which a process or one of its threads uses SIGTRAP, if breakpoints would break that. Also `None`
+/// for a thread that blocks all signals: see [`blocked_again`].
 pub(super) fn use_of_traps(thread: Pid) -> Option<&'static str> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let mask = |field: &str| {
@@ -38,7 +38,8 @@ pub(super) fn ignores(thread: Pid, signal: i32) -> bool {
     mask.is_some_and(|mask| mask & bit(signal) != 0)
 }
 
-/// The signals that a thread blocked before it met a breakpoint, if it now blocks all but SIGTRAP; None where nothing has changed.
+/// Returns the signals that a thread blocked before it hit a breakpoint, if it now blocks all signals except SIGTRAP;
+/// `None` if nothing has changed.
 pub(super) fn blocked_again(mask: u64) -> Option<u64> {
     (mask & (OTHERS | TRAP) == OTHERS).then_some(mask | TRAP)
 }
@@ -49,7 +50,8 @@ mod tests {
 
     #[test]
     fn traps_are_blocked_again_with_all_others() {
-        // As sigfillset of glibc has it, without its own two; the kernel leaves out those that cannot be blocked.
+        // The set made by glibc's sigfillset, without its own two signals; the kernel removes those that cannot be
+        // blocked.
         let all = !(bit(32) | bit(33) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
         assert_eq!(blocked_again(all & !TRAP), Some(all));
         assert_eq!(blocked_again(all), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
+//! Starts a program under the recorder, or attaches to a running one. Reports the reason if that is not allowed.
 
 use super::kernel::Linux;
 use super::modules::{KnownBlocks, Module, ModuleLimits, Modules};
@@ -29,7 +29,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Records in a thread of its own, as all that traces a program must be one thread. When it ends, the kernel lets go of what it did not.
+/// Records in a thread of its own, because only one thread may trace a program. When that thread ends, the kernel
+/// detaches all remaining threads.
 pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     let RecordingJob { target, settings, files, watch, link, .. } = job;
     suits(target, settings)?;
@@ -51,7 +52,7 @@ pub(super) fn suits(target: &RecordingTarget, _: &RecordSettings) -> Result<()> 
     }
 }
 
-/// Traces a program that does nothing.
+/// Traces a program that does nothing, to see whether that is allowed.
 pub(super) fn available() -> Result<()> {
     let target = RecordingTarget::Program(vec!["true".into()]);
     let settings = RecordSettings::default();
@@ -78,7 +79,7 @@ fn record_here(
         _ if settings.lines => KnownBlocks::Lines,
         _ => KnownBlocks::Mapped,
     };
-    // Where no instructions can be moved, breakpoints serve.
+    // If instructions cannot be moved, only breakpoints are used.
     let trampolines = settings.trampolines && settings.rates.is_none() && ISA.detour.is_some();
     let wanted =
         ModuleLimits { excluded: &settings.exclude, recorded: &settings.recorded, blocks, trampolines };
@@ -108,7 +109,7 @@ fn record_here(
     Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked })
 }
 
-/// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
+/// Starts a program, or lets the front process start the waiting one, and follows it. Returns how it ended.
 fn follow_program(
     words: &[OsString],
     link: Option<&mut FrontLink>,
@@ -125,7 +126,7 @@ fn follow_program(
     let program = system::fork_program(words).map_err(failed)?;
     let process = program.process;
     prepare(words, process, tracer)?;
-    // It becomes the program while it is followed, and whoever lets it go waits for that.
+    // It executes the program while it is followed, and `go` waits for that.
     let going = std::thread::spawn(|| program.go());
     let followed = tracer.run();
     let outcome = wait_for(process, tracer.ending)?;
@@ -136,7 +137,7 @@ fn follow_program(
     followed.map(|()| Some(outcome))
 }
 
-/// Takes on the process that waits to become this program.
+/// Attaches to the process that waits to exec this program.
 fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
     if let Some(program) = words.first() {
         refuse_other_rights(program)?;
@@ -148,7 +149,7 @@ fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}")))
 }
 
-/// The program's end, which the tracer may have heard of first.
+/// Returns the end of the program, which the tracer may have seen first.
 fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
     loop {
         match (system::wait_for(process), ending) {
@@ -169,11 +170,12 @@ fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
     }
 }
 
-/// Files that are read beforehand, at most; one that several need counts for each.
+/// Most files that are read in advance; a file needed by several counts for each.
 const MOST_FILES: usize = 4096;
 
-/// Reads what will run, so that the program need not stand still for it: the program itself, the programs among its arguments, which
-/// it may start (as `nice` and `env` do), what this program has loaded, as nearly all programs load it, and the libraries that these need.
+/// Reads the files that will be executed, so that the program does not have to stop for them: the program itself, the
+/// programs among its arguments, which it may start (as `nice` and `env` do), the libraries that this program has
+/// loaded, because nearly all programs load them, and the libraries that these files need.
 fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
     let program = words.first().and_then(found_on_search_path);
     let arguments = words.iter().skip(1).map(PathBuf::from).filter(|path| path.components().count() > 1);

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processor time from step to step of sequences, of which a hit takes a part.
+//! Processor time between the steps of sequences, part of which is the time of a hit.
 //!
-//! The program's own time tells how many calls it makes in all. Beside what hits take, it is little: a program may call a
-//! thousand times in the time of one. So now and then a breakpoint is hit twice, with nothing between: an empty step. The difference in
-//! the mean is the program's own time, if it is more than a part of a hit. That steps take longer must also be no chance, by their ranks
-//! among empty steps (Mann and Whitney): where others want the processor of a virtual machine, some times are a hundred times the usual.
+//! The program's own time between steps shows how many calls it makes in all. This time is short compared with a hit: a
+//! program may make a thousand calls in the time of one hit. Therefore some breakpoints are hit twice with nothing in
+//! between, which is an empty step. The mean difference between steps and empty steps is the program's own time, if it
+//! exceeds a certain part of a hit. The difference must also be significant in a rank test (Mann and Whitney), because
+//! some times are a hundred times longer than usual when others use the processor of a virtual machine.
 
 use std::collections::BTreeMap;
 
-/// Processor time from call to call, in nanoseconds, of programs that call too often to tell it: SQLite's shell, gawk and perl take 5 to 7 on a
-/// fast processor. A program that calls rarely is timed.
+/// Assumed processor time from call to call, in nanoseconds, for programs that call too often to be timed: SQLite's
+/// shell, gawk and perl take 5 to 7 on a fast processor. A program that calls rarely is timed.
 const FROM_CALL_TO_CALL: f64 = 10.0;
-/// Divisor: the part of what a hit takes that is no less than a call takes. On a fast processor, a hit takes some microseconds.
+/// Divisor: a call takes at least this part of the time of a hit. On a fast processor, a hit takes some microseconds.
 const CALLS_OF_A_HIT: f64 = 2000.0;
-/// Classes of times in an octave.
+/// Number of classes of times per octave.
 const CLASSES: f64 = 16.0;
-/// The share of steps that take what a hit takes, and hardly more: where a function begins by a call, say.
+/// Share of steps that take hardly longer than a hit, because a function begins with a call, for example.
 const SHORTEST: f64 = 0.25;
-/// The share of the longest: of some of them, others had the processor.
+/// Share of the longest steps that is left out: during some of them, others had the processor.
 const LONGEST: f64 = 0.2;
-/// Number of empty steps that tell what a hit takes.
+/// Fewest empty steps from which the time of a hit is known.
 const ENOUGH: u64 = 12;
-/// Number that tells it exactly.
+/// Number of empty steps from which it is known exactly.
 const MANY: u64 = 50;
-/// Standard deviations of a sum of ranks that are no chance.
+/// Standard deviations from which a sum of ranks is significant.
 const DOUBT: f64 = 3.0;
-/// The part of a hit that may be of the circumstances.
+/// Part of the time of a hit below which a difference counts as a disturbance.
 const INEXACT: f64 = 0.125;
-/// The program's own time in the mean, as a multiple of that without the longest steps, at most: else it is not the program's.
+/// Largest ratio of the program's own mean time to the mean without the longest steps: a larger mean is not the
+/// program's.
 const TAIL: f64 = 4.0;
 
 /// Processor time of steps, in nanoseconds.
@@ -38,12 +40,12 @@ pub(super) struct StepTimes {
 }
 
 impl StepTimes {
-    /// From a step to the next.
+    /// Adds the time from one step to the next.
     pub(super) fn add(&mut self, time: u64) {
         self.steps.add(time);
     }
 
-    /// From a step to the hit of the same breakpoint at once.
+    /// Adds the time from a step to the immediate second hit of its breakpoint.
     pub(super) fn add_empty(&mut self, time: u64) {
         self.empty.add(time);
     }
@@ -53,8 +55,9 @@ impl StepTimes {
         self.empty.count() >= MANY
     }
 
-    /// Processor time of the program itself for a step, in which it makes `calls`. Where it cannot be told beside the hits, the shortest that
-    /// programs take; where only the longest steps say so, the truth lies somewhere between.
+    /// The program's own processor time in a step with this many calls. If it cannot be separated from the hits,
+    /// returns the shortest time that programs take. If only the longest steps show a difference, returns a value in
+    /// between.
     pub(super) fn own(&self, calls: f64) -> f64 {
         let usual = self.steps.usual();
         let is_known = self.empty.count() >= ENOUGH;
@@ -80,11 +83,11 @@ impl StepTimes {
     }
 }
 
-/// Some times.
+/// Distribution of times.
 #[derive(Debug, Clone, Default)]
 struct Times {
     sum: u64,
-    /// Number of times by their logarithm.
+    /// Number of times by class, which is a logarithm.
     classes: BTreeMap<u32, u64>,
 }
 
@@ -102,12 +105,12 @@ impl Times {
         self.sum as f64 / self.count().max(1) as f64
     }
 
-    /// The shortest time of a class.
+    /// Shortest time of a class.
     fn time(class: u32) -> f64 {
         (f64::from(class) / CLASSES).exp2()
     }
 
-    /// A time that only the shortest of them stay below.
+    /// Time below which only the shortest of them are.
     fn short(&self) -> f64 {
         let (mut before, least) = (0, self.count() as f64 * SHORTEST);
         let class = self.classes.iter().find(|(_, count)| {
@@ -117,7 +120,7 @@ impl Times {
         class.map_or(0.0, |(class, _)| Self::time(class + 1))
     }
 
-    /// Mean of the times but the longest.
+    /// Mean of the times without the longest ones.
     fn usual(&self) -> f64 {
         let most = self.count() as f64 * (1.0 - LONGEST);
         let (mut left, mut sum) = (most, 0.0);
@@ -130,7 +133,7 @@ impl Times {
         sum / most.max(1.0)
     }
 
-    /// The mean rank of these times among others, in standard deviations above that of times of one kind.
+    /// Mean rank of these times among others, in standard deviations above the rank of equally distributed times.
     fn rank_among(&self, others: &Self) -> f64 {
         let (ours, all) = (self.count() as f64, others.count() as f64);
         let (mut before, mut above) = (0.0, 0.0);
@@ -151,7 +154,7 @@ mod tests {
     use super::*;
     use sediment_core::random::Generator;
 
-    /// Hits of a time that varies by half of it, and these times of the program between.
+    /// Makes hits whose time varies by half, with these times of the program in between.
     fn times(hit: f64, empty: u64, own: impl Fn(u64) -> f64) -> StepTimes {
         let mut random = Generator::new(3);
         let mut times = StepTimes::default();
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn short_times_beside_hits_are_assumed() {
-        // A call in 25 ns, and hits of 10 µs.
+        // A call every 25 ns, and hits of 10 µs.
         for empty in [0, 30] {
             assert_eq!(times(10_000.0, empty, |_| 25.0).own(1.0), 10.0);
             assert_eq!(times(10_000.0, empty, |_| 25.0).own(3.0), 30.0, "three calls of a step");
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn long_times_are_measured() {
-        // A call every 55 µs, and from there at once.
+        // A call every 55 µs, and the next call at once.
         let long = |step| if step % 2 == 0 { 55_000.0 } else { 0.0 };
         for empty in [0, 30] {
             let found = times(12_000.0, empty, long).own(1.0);
@@ -184,12 +187,12 @@ mod tests {
         }
     }
 
-    /// A virtual machine without hardware of its own: a hit takes 400 µs, and a call 190.
+    /// A virtual machine without hardware support: a hit takes 400 µs, and a call 190 µs.
     #[test]
     fn times_shorter_than_hits_are_measured_by_empty_steps() {
         let found = times(400_000.0, 60, |_| 190_000.0).own(1.0);
         assert!(is_near(found, 190_000.0), "{found}");
-        // Without, it is not known; a processor on which hits take so long calls less often than others.
+        // Without empty steps, the time is unknown; a processor with such slow hits makes fewer calls than others.
         assert!((200.0..400.0).contains(&times(400_000.0, 0, |_| 190_000.0).own(1.0)));
     }
 
@@ -200,7 +203,7 @@ mod tests {
         assert!(is_near(found, 3_400.0), "{found}");
     }
 
-    /// One time in eight is of others that have the processor.
+    /// During one step in eight, others have the processor.
     #[test]
     fn times_of_others_are_not_the_programs() {
         let mut times = times(400_000.0, 40, |step| if step % 2 == 0 { 360_000.0 } else { 0.0 });

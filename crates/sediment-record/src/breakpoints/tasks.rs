@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The traced threads, and what is to be done when one of them stops.
+//! The traced threads, and the action when one of them stops.
 //!
 //! ```text
 //!                  attach                              kernel: clone, fork, vfork
@@ -25,9 +25,9 @@ use std::time::Instant;
 /// State of a traced thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskState {
-    /// Attached while running, and not stopped since.
+    /// Attached while running; has not stopped since.
     Joining,
-    /// Goes on after each stop.
+    /// Continues after each stop.
     Following,
     /// Is detached at its next stop.
     Leaving,
@@ -40,27 +40,27 @@ pub(super) struct Task {
     /// Address space.
     pub(super) space: u32,
     pub(super) state: TaskState,
-    /// Number of its system calls whose ends are still to be checked.
+    /// Number of its next system calls whose ends are to be checked.
     pub(super) looked_at: u8,
-    /// The stop that it stays in until its whole address space has stopped.
+    /// Stop that it stays in until all threads of its address space have stopped.
     pub(super) held: Option<HeldStop>,
 }
 
 /// Stop that a thread stays in for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldStop {
-    /// Signal that it is to have afterwards, 0 for none.
+    /// Signal to deliver afterwards, 0 for none.
     pub(super) signal: i32,
-    /// True if its whole process has been stopped by a signal.
+    /// True if a signal has stopped its whole process.
     pub(super) by_group: bool,
 }
 
 /// Action for a thread that has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtStop {
-    /// It stays stopped: it is not known yet whose it is.
+    /// It stays stopped, because its parent is not known yet.
     Hold,
-    /// It goes on.
+    /// It continues.
     GoOn,
     /// It is detached.
     LetGo,
@@ -70,9 +70,9 @@ pub(super) enum AtStop {
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     known: BTreeMap<Pid, Task>,
-    /// New threads that have stopped before the report of their parents, and since when.
+    /// New threads that stopped before their parents reported them, and the times of these stops.
     born: BTreeMap<Pid, Instant>,
-    /// Those that no longer wait for that report.
+    /// New threads that no longer wait for that report.
     abandoned: BTreeSet<Pid>,
 }
 
@@ -90,12 +90,12 @@ impl Tasks {
         self.known.is_empty() && self.born.is_empty()
     }
 
-    /// True if a thread was attached and has not stopped since.
+    /// True if an attached thread has not stopped yet.
     pub(super) fn anyone_joins(&self) -> bool {
         self.known.values().any(|task| task.state == TaskState::Joining)
     }
 
-    /// Takes on a thread.
+    /// Adds a thread.
     pub(super) fn add(&mut self, thread: Pid, process: Pid, space: u32, state: TaskState) {
         self.known.insert(thread, Task { process, space, state, looked_at: 0, held: None });
     }
@@ -119,15 +119,15 @@ impl Tasks {
         self.known.iter().filter(|(_, task)| which(task)).map(|(thread, _)| *thread).collect()
     }
 
-    /// A thread has stopped by itself, at a fork or a signal. The kernel forgets our request for a stop then (`ptrace_stop` of Linux clears
-    /// `JOBCTL_TRAP_STOP` at any trap), so no other stop may come.
+    /// Records that a thread stopped by itself, at a fork or a signal. The kernel then forgets our request for a stop
+    /// (Linux's `ptrace_stop` clears `JOBCTL_TRAP_STOP` at any trap), so no further stop may come.
     pub(super) fn joined(&mut self, thread: Pid) {
         if let Some(task) = self.known.get_mut(&thread).filter(|task| task.state == TaskState::Joining) {
             task.state = TaskState::Following;
         }
     }
 
-    /// A thread has stopped.
+    /// Records that a thread stopped; returns the action.
     pub(super) fn stopped(&mut self, thread: Pid) -> AtStop {
         match self.known.get_mut(&thread) {
             None => {
@@ -142,7 +142,7 @@ impl Tasks {
         }
     }
 
-    /// A parent has reported this child; whether it waits stopped already.
+    /// Adds a child that a parent has reported; returns whether the child has stopped already.
     pub(super) fn announced(&mut self, child: Pid, process: Pid, space: u32, state: TaskState) -> bool {
         self.add(child, process, space, state);
         self.born.remove(&child).is_some()
@@ -153,19 +153,19 @@ impl Tasks {
         self.known.values().filter(|task| task.space == space).all(|task| task.held.is_some())
     }
 
-    /// The threads of an address space that were held, and are no longer.
+    /// Releases the held threads of an address space and returns them with their stops.
     pub(super) fn release(&mut self, space: u32) -> Vec<(Pid, HeldStop)> {
         let there = self.known.iter_mut().filter(|(_, task)| task.space == space);
         there.filter_map(|(thread, task)| Some((*thread, task.held.take()?))).collect()
     }
 
-    /// A thread does not wait for its parent's report any more.
+    /// Stops waiting for the parent's report on a thread.
     pub(super) fn abandon(&mut self, thread: Pid) {
         self.born.remove(&thread);
         self.abandoned.insert(thread);
     }
 
-    /// True if a thread, now reported by its parent, was let go before.
+    /// True if a thread that its parent now reports was abandoned before.
     pub(super) fn was_abandoned(&mut self, thread: Pid) -> bool {
         self.abandoned.remove(&thread)
     }
@@ -175,12 +175,12 @@ impl Tasks {
         self.born.contains_key(&thread)
     }
 
-    /// Threads that were born before this time, and that no parent has reported.
+    /// Returns threads that stopped before this time and that no parent has reported.
     pub(super) fn orphans(&self, before: Instant) -> Vec<Pid> {
         self.born.iter().filter(|(_, since)| **since < before).map(|(thread, _)| *thread).collect()
     }
 
-    /// Lets the threads of an address space leave.
+    /// Makes the threads of an address space leave.
     pub(super) fn leave(&mut self, space: u32) {
         for task in self.known.values_mut().filter(|task| task.space == space) {
             task.state = TaskState::Leaving;
@@ -192,7 +192,7 @@ impl Tasks {
         self.known.values().filter(|task| task.state != TaskState::Leaving).map(|task| task.space)
     }
 
-    /// A thread is traced no longer; its address space, if it was the last one there.
+    /// Removes a thread that is no longer traced. Returns its address space if the thread was the last one there.
     pub(super) fn forget(&mut self, thread: Pid) -> Option<u32> {
         self.born.remove(&thread);
         let space = self.known.remove(&thread)?.space;
@@ -209,7 +209,7 @@ impl Tasks {
 mod tests {
     use super::*;
 
-    /// Breakpoints are set once no thread joins: one that no longer has to stop must not be waited for.
+    /// Breakpoints are set once no thread is joining; nobody must wait for a thread that no longer has to stop.
     #[test]
     fn a_thread_that_stops_by_itself_has_joined() {
         let [joins, leaves] = [1, 2].map(Pid::from_raw);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The code of functions in pieces that are entered at their first byte alone, where no compiler has left a map of blocks.
+//! Splits functions without a compiler's map of blocks into pieces that are entered only at their first byte.
 //!
-//! A piece begins where a function does, where a table of the compiler says that other code begins (a row of the line table), behind a
-//! conditional jump, and where a jump of the function leads to. Code is decoded from rows and targets on, never over a jump or a return: tables may lie
-//! behind these. Decoded code must lead to the next row. What a jump through a register leads to is known from the table alone. Functions of
-//! which the table has no row have no pieces.
+//! A piece begins at the function's first byte, at a row of the compiler's line table, after a conditional jump, and at
+//! the target of a jump in the function. Decoding begins at rows and targets and never continues past a jump or a
+//! return, because tables may follow these. Decoded code must end exactly at the next row. Only the line table shows
+//! the targets of jumps through registers. Functions without a row in the table have no pieces.
 
 use super::detours::CodeAt;
 use sediment_core::binary::gcc_block_map::Stretch;
@@ -13,11 +13,11 @@ use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::isa::{Flow, Isa};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Rows of a table of the compiler: where code begins between two addresses.
+/// Rows of the compiler's table: returns the starts of code between two addresses.
 type RowsIn<'b> = &'b dyn Fn(u64, u64) -> Vec<u64>;
 
-/// The pieces of each function of which the table has rows, its own first byte first. The cold part of a function is of the one whose name it has,
-/// or of one that jumps there.
+/// Pieces of each function with rows in the table, beginning with its own first byte. A cold part belongs to the
+/// function whose name it has, or to one that jumps to it.
 pub(super) fn code_by_function<'a>(
     isa: &Isa,
     binary: &Binary,
@@ -30,7 +30,7 @@ pub(super) fn code_by_function<'a>(
     functions.dedup_by_key(|function| function.address);
     let mut parts: BTreeMap<u64, SymbolCode> = BTreeMap::new();
     for (index, function) in functions.iter().enumerate() {
-        // What a symbol reaches over is code of the next one.
+        // The bytes of a symbol that reaches over the next one are code of the next one.
         let next = functions.get(index + 1).map_or(u64::MAX, |next| next.address);
         let end = function.end().min(next);
         if let Some(part) = SymbolCode::of(isa, function, end, code_at, rows_in) {
@@ -68,7 +68,7 @@ pub(super) fn code_by_function<'a>(
     code.into_iter().map(own_first).collect()
 }
 
-/// By the first byte of a cold part: the function of its name in its file, where there is one such.
+/// Maps the first byte of a cold part to the function with its name in its file, if there is one.
 fn owners_by_name(functions: &[&BinaryFunction]) -> BTreeMap<u64, u64> {
     let mut named: HashMap<(&str, Option<&str>), Option<u64>> = HashMap::new();
     for function in functions {
@@ -77,7 +77,7 @@ fn owners_by_name(functions: &[&BinaryFunction]) -> BTreeMap<u64, u64> {
     }
     let owner = |part: &&BinaryFunction| {
         let whole = split_from(&part.name)?;
-        // The part of a global function is local.
+        // The part of a global function is a local symbol.
         let found = named.get(&(whole, part.file.as_deref())).or_else(|| named.get(&(whole, None)));
         Some((part.address, found.copied()??))
     };
@@ -86,14 +86,14 @@ fn owners_by_name(functions: &[&BinaryFunction]) -> BTreeMap<u64, u64> {
 
 /// Code of one symbol.
 struct SymbolCode {
-    /// Behind its last byte.
+    /// End: the address after its last byte.
     end: u64,
     is_cold: bool,
-    /// Instructions that are certain.
+    /// Addresses of certain instructions.
     instructions: BTreeSet<u64>,
-    /// Beginnings of its pieces, as far as its own code shows them.
+    /// Starts of its pieces, as far as its own code shows them.
     begins: BTreeSet<u64>,
-    /// Where its jumps lead to outside of it.
+    /// Targets of jumps to code outside it.
     outside: BTreeSet<u64>,
 }
 
@@ -105,7 +105,7 @@ struct CodeStretch {
 }
 
 impl SymbolCode {
-    /// None where the table has no row of it, or where no code is.
+    /// Splits a symbol; `None` if the table has no row in it, or if it has no code.
     fn of<'a>(
         isa: &Isa,
         function: &BinaryFunction,
@@ -152,8 +152,9 @@ impl SymbolCode {
         Some(part)
     }
 
-    /// Decodes from an address on, up to the next row, to code that is known, or to what code does not run over. If an instruction lies across the
-    /// row, or is none, what was decoded may be data: nothing of it is kept. Targets of the jumps.
+    /// Decodes from an address to the next row, to known code, or to an instruction that ends the flow. If an
+    /// instruction crosses the row or is invalid, the bytes may be data, and nothing of them is kept. Returns the
+    /// targets of jumps.
     fn decode(&mut self, isa: &Isa, code: &[u8], CodeStretch { start, from, end }: CodeStretch) -> Vec<u64> {
         let (mut targets, mut instructions, mut begins) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = from;
@@ -199,7 +200,7 @@ mod tests {
         BinaryFunction { name: name.into(), address, size, ..BinaryFunction::default() }
     }
 
-    /// Where the pieces of each function begin, in code from address 0x100 on.
+    /// Starts of the pieces of each function, in code from address 0x100 on.
     fn begins(isa: &Isa, code: &[u8], functions: Vec<BinaryFunction>, rows: &[u64]) -> Vec<Vec<u64>> {
         let binary = Binary { functions, ..Binary::default() };
         let code_at = |address: u64| code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..);
@@ -236,12 +237,12 @@ mod tests {
 
     #[test]
     fn a_cold_part_is_of_the_function_that_jumps_there() {
-        // f: jmp into the part; g: je to its begin; ret; the part: nop; nop; nop; nop
+        // f: jmp into the part; g: je to its beginning; ret; the part: nop; nop; nop; nop
         let code = [0xeb, 5, 0x74, 1, 0xc3, 0x90, 0x90, 0x90, 0x90];
         let functions =
             |part| vec![function("f", 0x100, 2), function("g", 0x102, 3), function(part, 0x105, 4)];
         let rows = [0x100, 0x102, 0x105];
-        // Entered in its middle, it has a piece there. Its name says more than a jump.
+        // Entered in its middle, the part has a piece there. Its name counts more than a jump.
         let of_f = [vec![0x100, 0x105, 0x107], vec![0x102, 0x104]];
         assert_eq!(begins(&X86_64, &code, functions("f.cold"), &rows), of_f);
         assert_eq!(begins(&X86_64, &code, functions("h.cold"), &rows), of_f, "the first that jumps there");
@@ -255,10 +256,10 @@ mod tests {
         let table = [0xff, 0xe0, 0x74, 0, 0x31, 0xc0, 0xc3];
         let function_of = |size| vec![function("f", 0x100, size)];
         assert_eq!(begins(&X86_64, &table, function_of(7), &[0x100, 0x106]), [[0x100, 0x106]]);
-        // A call that does not return; data whose last byte begins an instruction that lies across the row.
+        // A call that does not return; data whose last byte begins an instruction that crosses the row.
         let lies_across = [0xe8, 0, 0, 0, 0, 0x74, 0, 0xb8, 0xc3, 0x90, 0x90, 0x90, 0xc3];
         assert_eq!(begins(&X86_64, &lies_across, function_of(13), &[0x100, 0x108]), [[0x100, 0x108]]);
-        // 0x06 is no instruction of x86-64; before it stands what may be a jump.
+        // 0x06 is not an instruction of x86-64; before it is a possible jump.
         let code = [0x74, 0, 0x90, 0x06, 0xc3];
         assert_eq!(begins(&X86_64, &code, function_of(5), &[0x100]), [[0x100]]);
         // br x16; a table with a word like a jump; a row; ret
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_symbol_ends_where_the_next_begins() {
-        // f: nop; je to the begin of g; g: nop; ret. The size of f reaches over g.
+        // f: nop; je to the beginning of g; g: nop; ret. The size of f reaches over g.
         let code = [0x90, 0x74, 0, 0x90, 0xc3];
         let functions = vec![function("f", 0x100, 5), function("g", 0x103, 2)];
         assert_eq!(begins(&X86_64, &code, functions, &[0x100, 0x103]), [[0x100], [0x103]]);

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for the next stop.
 //!
-//! A traced thread that stops, and one that goes on, is woken by the other side, and a processor that sleeps takes ten times as long
-//! to wake as the stop takes to handle. Stops come in bursts: so after each we look for the next for a moment before we sleep. That
-//! takes time of a processor that has nothing else to do; where others want it, we sleep at once for a while.
+//! Each stop wakes the recorder, and each resume wakes a thread. Waking a sleeping processor takes ten times as long as
+//! handling the stop. Stops come in bursts, so after each stop we poll briefly for the next one before we sleep.
+//! Polling uses a processor that has nothing else to do; if others want it, we sleep at once for a while.
 
 use crate::tracing::system::{self, Status};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// Time of looking for the next stop before sleeping.
+/// Time of polling for the next stop before sleeping.
 const MOMENT: Duration = Duration::from_micros(200);
-/// Who took longer to look was put aside for others.
+/// If polling took longer than this, the processor was given to others.
 const PUT_ASIDE: Duration = Duration::from_micros(400);
-/// Sleep between looks for the status of one thread: at first, and at most.
+/// Sleep between polls for the status of one thread: the first, and the longest.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
-/// Time without looking after others wanted the processor.
+/// Time without polling after others wanted the processor.
 const WHILE: Duration = Duration::from_millis(50);
 
 pub(super) struct StopWait {
-    /// True if there is a processor for us beside the program's.
+    /// True if there is a processor for the recorder besides the program's.
     has_its_own: bool,
     wanted_until: Option<Instant>,
     looked: Duration,
-    /// True while the program shares our processor: it does not run while we look.
+    /// True while the program shares our processor: it cannot run while we poll.
     pub(super) is_paired: bool,
 }
 
@@ -39,12 +39,12 @@ impl StopWait {
         }
     }
 
-    /// Time spent looking for stops since the last call: time of a processor, and no work.
+    /// Returns the time spent polling for stops since the last call: it is not work.
     pub(super) fn take_looked(&mut self) -> Duration {
         std::mem::take(&mut self.looked)
     }
 
-    /// Waits for the next status of a thread that will soon have one; None where it has none in time.
+    /// Waits for the next status of a thread that will soon have one; `None` if it has none in time.
     pub(super) fn status_of(&mut self, thread: Pid, limit: Duration) -> Result<Option<Status>, Errno> {
         let begun = Instant::now();
         let mut found = None;
@@ -61,7 +61,7 @@ impl StopWait {
         Ok(found)
     }
 
-    /// Waits for the next status; None when an alarm rang before.
+    /// Waits for the next status; `None` if an alarm rang first.
     pub(super) fn next(&mut self) -> Result<Option<(Pid, Status)>, Errno> {
         let begun = Instant::now();
         if !self.has_its_own || self.is_paired || self.wanted_until.is_some_and(|until| begun < until) {

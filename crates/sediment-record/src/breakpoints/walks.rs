@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Walks through functions: the third kind of window, for the rates of blocks.
 //!
-//! The executed blocks of some functions are armed. Each that is hit is armed again as soon as another of its function is hit, up to a
-//! number of steps. Visits of blocks are so seen in proportion, whatever the rate of the function; how often it is
-//! called, and which calls it makes, is known from the other windows. A block that is repeated with no other between is one step.
+//! The executed blocks of some functions are armed. A block that is hit is armed again as soon as another block of its
+//! function is hit, up to a number of steps. So the visits of blocks are counted in the right proportion, independently
+//! of the function's rate. The other windows show how often the function is called and which calls it makes.
+//! Repetitions of a block with no other block in between are one step.
 //!
-//! Functions are drawn as for rates, and by the calls that they make: those that work long make many. Those with many visits give way
-//! to others. Many short walks tell more than few long ones: blocks that follow each other are of one moment of the program.
+//! Functions are drawn as for rates, and by the number of calls that they make, because functions that run long make
+//! many calls. Functions with many visits are drawn less often. Many short walks give a better sample than a few long
+//! ones, because consecutive blocks show a single moment of the program.
 
 use super::log::Log;
 use super::modules::Modules;
@@ -15,23 +17,23 @@ use super::space::AddressSpace;
 use sediment_core::random::Generator;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Functions of one walk.
+/// Number of functions in one walk.
 const FUNCTIONS: usize = 16;
-/// Draws for them: not all have blocks.
+/// Number of draws for them: not all functions have blocks.
 const DRAWS: usize = 4 * FUNCTIONS;
-/// Steps of a function, by its executed blocks, and their limits.
+/// Steps of a function for each executed block, and limits of their number.
 const STEPS_OF_A_BLOCK: usize = 2;
 const FEWEST_STEPS: usize = 16;
 const MOST_STEPS: usize = 256;
-/// Visits of a block, in the mean over a function, that are enough.
+/// Mean number of visits per block that is enough for a function.
 const ENOUGH: u64 = 8;
-/// The share of draws that is taken, of a function with enough visits.
+/// Share of draws that are used for a function with enough visits.
 const SELDOM: f64 = 1.0 / 8.0;
 
-/// A function of one module, by its number among those with blocks.
+/// A function: its module, and its number among the module's functions with blocks.
 type ModuleFunction = (u32, u32);
 
-/// The functions of an open window.
+/// The functions of an open walk.
 #[derive(Debug, Default)]
 pub(super) struct BlockWalk {
     functions: BTreeMap<ModuleFunction, Walked>,
@@ -46,7 +48,7 @@ struct Walked {
 }
 
 impl BlockWalk {
-    /// Draws functions and arms their executed blocks; what is armed.
+    /// Draws functions and arms their executed blocks. Returns the armed blocks.
     pub(super) fn begin(
         space: &mut AddressSpace,
         modules: &Modules<'_>,
@@ -81,8 +83,8 @@ impl BlockWalk {
         (walk, armed)
     }
 
-    /// A block was hit, one of those that wait or, if it is no function's begin, one that had not run; false if no function of this
-    /// walk has it.
+    /// Handles a hit of a waiting block, or of a block inside a function that had not run before. False if the block
+    /// belongs to no function of this walk.
     pub(super) fn hit(
         &mut self,
         space: &mut AddressSpace,
@@ -118,7 +120,7 @@ impl BlockWalk {
         true
     }
 
-    /// True once every function has made its steps.
+    /// True once every function has made all its steps.
     pub(super) fn is_over(&self) -> bool {
         self.functions.is_empty()
     }

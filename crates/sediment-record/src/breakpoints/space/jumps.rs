@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The jumps of an address space to its [`Trampolines`]. They come and go while its one thread stands still.
+//! Jumps of an address space to its [`Trampolines`]. They are set and removed while its only thread is stopped.
 
 use super::AddressSpace;
 use crate::breakpoints::changes::{CodeChange, write_at_rest};
@@ -12,8 +12,8 @@ use sediment_core::isa::JUMP;
 use std::rc::Rc;
 
 impl AddressSpace {
-    /// Makes room for trampolines in a process that has just become the program with this first instruction. Where that cannot be,
-    /// there are breakpoints alone.
+    /// Maps memory for trampolines into a process that has just become the program with this first instruction. Without
+    /// such memory, it gets breakpoints only.
     pub(super) fn lay_trampolines(&mut self, modules: &mut Modules<'_>, entry: u64) -> Option<()> {
         let (kernel, thread) = (Rc::clone(&self.kernel), self.process);
         let mappings = kernel.mappings(thread).ok()?;
@@ -46,7 +46,7 @@ impl AddressSpace {
         Some(())
     }
 
-    /// Sets the jumps of the dynamic linker where it maps files, once its functions have theirs.
+    /// Sets the jumps in the dynamic linker at the places where it maps files, once its functions have theirs.
     pub(super) fn hear_of_mappings(&mut self) {
         let mappers = self.trampolines.iter().flat_map(|trampolines| &trampolines.mappers);
         let jumps: Vec<CodeChange> = mappers.map(|mapper| mapper.change(true)).collect();
@@ -54,13 +54,13 @@ impl AddressSpace {
         jumps.iter().for_each(|jump| self.pages.wrote(jump.address()));
     }
 
-    /// True if a thread that hit a breakpoint at this address has mapped code, as the dynamic linker.
+    /// True if a thread that hit a breakpoint at this address has mapped code as part of the dynamic linker.
     pub(in super::super) fn has_mapped_at(&self, address: u64) -> bool {
         self.trampolines.as_ref().is_some_and(|trampolines| trampolines.has_mapped_at(address))
     }
 
-    /// Makes trampolines for the functions of an image of a program at rest, and looks meanwhile whether its memory agrees with the file, as
-    /// [`MappedImage::agrees_at_rest`] says; the entries that have one.
+    /// Makes trampolines for the functions of an image of a stopped program, and compares its memory with the file
+    /// meanwhile, as in [`MappedImage::agrees_at_rest`]. Returns the entries that got one.
     pub(super) fn make_trampolines(
         &mut self,
         image: &MappedImage,
@@ -88,8 +88,9 @@ impl AddressSpace {
         })
     }
 
-    /// Sets a breakpoint at every function of an image of a program at rest, whose pages are the file's, or a jump to a trampoline at those
-    /// entries for which one was made just now; how many are missing because the budget is used up.
+    /// Sets a jump to a trampoline at the entries in `made`, whose trampolines are the last ones, and a breakpoint at
+    /// every other function of an image. The program is stopped, and its pages are the file's. Returns how many are
+    /// missing because the budget is used up.
     pub(super) fn arm_at_rest(&mut self, image: &mut MappedImage, module: &Module, made: &[usize]) -> usize {
         let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
         let (memory, pages) = (&*self.memory, &mut self.pages);
@@ -114,14 +115,14 @@ impl AddressSpace {
         missing
     }
 
-    /// Leaves the trampolines alone that were made just now for these entries: nothing jumps to them.
+    /// Marks the trampolines of these entries, which are the last ones, as idle: nothing jumps to them.
     pub(super) fn leave_trampolines(&mut self, made: &[usize]) {
         let stubs = self.trampolines.iter_mut().flat_map(|trampolines| trampolines.stubs.iter_mut().rev());
         stubs.take(made.len()).for_each(|stub| stub.state = TrampolineState::Idle);
     }
 
-    /// The functions that have noted themselves since this was last asked, for the first time. `all`: also what stands behind a note that
-    /// is not complete.
+    /// Returns the functions that have noted their first use since the last call. `all`: also notes that follow an
+    /// incomplete note.
     pub(in super::super) fn hear(&mut self, all: bool) -> Vec<Note> {
         let Some(trampolines) = &mut self.trampolines else { return Vec::new() };
         let mut notes = trampolines.notes(all);
@@ -133,15 +134,15 @@ impl AddressSpace {
         notes
     }
 
-    /// Lets the next call of a function that has run stop its thread.
+    /// Makes the next call of a function that has run stop its thread.
     pub(in super::super) fn set_gates(&mut self) {
         if let Some(trampolines) = &mut self.trampolines {
             trampolines.set_gates();
         }
     }
 
-    /// True if a thread that hit a breakpoint at this address stands in a trampoline. Then the jumps of all functions that have run give way
-    /// to what was there.
+    /// True if a thread that hit a breakpoint at this address is in a trampoline. Then the original code replaces the
+    /// jumps of all functions that have run.
     pub(in super::super) fn passes_gate(&mut self, address: u64) -> bool {
         let Some(mut trampolines) = self.trampolines.take() else { return false };
         let passes = trampolines.begins_at(address);
@@ -157,8 +158,8 @@ impl AddressSpace {
         passes
     }
 
-    /// Where an instruction stands in its function that a thread executes in a trampoline, and that faults there: what stood there is put
-    /// back, so that the program sees and can repeat what it did.
+    /// Returns the address in its function of an instruction that a thread executes in a trampoline and that faults
+    /// there. Restores the function's code, so that the program sees the fault there and can repeat the instruction.
     pub(in super::super) fn leaves_trampoline(&mut self, modules: &Modules<'_>, address: u64) -> Option<u64> {
         let mut trampolines = self.trampolines.take()?;
         let found = trampolines.replaced(modules, address);
@@ -186,8 +187,9 @@ impl AddressSpace {
         })
     }
 
-    /// Ends the time of trampolines, as long as the one thread stands still: their jumps give way to what was there, and to breakpoints
-    /// where functions have not run. Returns the last notes. `together`: whether the memory may be written in runs of pages.
+    /// Ends the use of trampolines while the only thread is stopped: replaces their jumps by the original code, and by
+    /// breakpoints in functions that have not run. Returns the last notes. `together`: the memory may be written in
+    /// runs of pages.
     pub(in super::super) fn settle(&mut self, together: bool) -> Vec<Note> {
         let notes = self.hear(true);
         let Some(mut trampolines) = self.trampolines.take() else { return notes };
@@ -211,7 +213,8 @@ impl AddressSpace {
         notes
     }
 
-    /// Puts back what stood where these jumps stand, with a breakpoint at the function's first byte if so. Which jumps stood there still.
+    /// Replaces these jumps by the original code, with a breakpoint at the function's first byte if its flag is set.
+    /// Returns which jumps were still there.
     fn give_way(&mut self, jumps: &[(Stub, bool)], together: bool) -> Vec<bool> {
         let mut order: Vec<usize> = (0..jumps.len()).collect();
         order.sort_unstable_by_key(|index| jumps[*index].0.entry);
@@ -242,7 +245,7 @@ impl AddressSpace {
         given
     }
 
-    /// Puts back what stood where jumps stand in an image of a process that nobody has followed so far.
+    /// Replaces the jumps in an image by the original code, in a process that was not followed before.
     pub(super) fn restore_jumps(&self, image: &MappedImage, modules: &Modules<'_>) {
         let module = modules.get(image.module);
         for entry in 0..module.entries.len() {

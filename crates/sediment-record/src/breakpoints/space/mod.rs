@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An address space: which files are mapped where, and where breakpoints are set.
+//! An address space: its mapped files and its breakpoints.
 //!
-//! A breakpoint fires once: whoever meets it takes it out. What is known of a breakpoint survives its being taken out, as another
-//! thread may have run it just before: such a thread is set back to where the breakpoint was. A forked child has its parent's
-//! breakpoints; one that was taken out between the fork and the report of it still stands in the child, so the memory itself has
-//! the last word.
+//! A breakpoint fires once and is then removed. A removed breakpoint stays known, because another thread may have
+//! executed it just before: such a thread is set back to the breakpoint's address. A forked child has its parent's
+//! breakpoints. A breakpoint that was removed between the fork and the report of the fork is still in the child, so
+//! only the memory itself decides.
 //!
-//! Functions are known by [`Site`], never by where an image stands in a list: mappings come and go while sites are kept elsewhere.
+//! Functions are identified by [`Site`], never by the index of an image: mappings come and go while sites are kept
+//! elsewhere.
 
 mod jumps;
 
@@ -27,73 +28,73 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Age of a processor time that need not be exact.
+/// Age up to which a processor time is used if it need not be exact.
 const FRESH: Duration = Duration::from_micros(500);
 
-/// A breakpoint at no function that is recorded.
+/// A breakpoint of the recorder itself, not at a recorded function.
 #[derive(Debug, Clone, Copy)]
 struct RecorderBreakpoint {
     address: u64,
     original: [u8; TRAP.len()],
-    /// True while it is set; afterwards threads may still report it.
+    /// True while it is set; later, threads may still report it.
     stands: bool,
 }
 
-/// Breakpoint that a thread hit.
+/// Kind of the breakpoint that a thread hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakpointHit {
-    /// First byte of a function or block, for the first time since it was armed.
+    /// First byte of a function or block, hit for the first time since it was armed.
     Entry(Site),
-    /// A breakpoint that was taken out meanwhile, or one that has done its work.
+    /// A breakpoint that was removed meanwhile, or is no longer needed.
     Removed,
-    /// The function by which the dynamic linker tells debuggers that something was mapped; the breakpoint stays.
+    /// Function by which the dynamic linker reports mappings to debuggers; the breakpoint stays.
     Mapped,
 }
 
 /// An address space.
 pub(super) struct AddressSpace {
     kernel: Rc<dyn Kernel>,
-    /// A process in it.
+    /// A process that uses it.
     pub(super) process: Pid,
     pub(super) memory: Rc<dyn TraceeMemory>,
     /// Mapped images.
     pub(super) images: Vec<MappedImage>,
-    /// Unmapped images that are still to be accounted for.
+    /// Unmapped images whose times are not added yet.
     pub(super) gone: Vec<MappedImage>,
-    /// Images whose addresses other memory has now, to which their code may have been moved.
+    /// Images whose addresses other memory now has; their code may have been moved there.
     moved: Vec<MappedImage>,
     pages: OwnPages,
-    /// The program's first instruction, and the breakpoint there if the address is not a function's.
+    /// The program's first instruction, and the breakpoint there if the address does not belong to a function.
     entry: Option<(u64, Option<RecorderBreakpoint>)>,
     debug_state: Option<RecorderBreakpoint>,
-    /// True while the dynamic linker works before the program's first instruction.
+    /// True while the dynamic linker runs before the program's first instruction.
     pub(super) loading: bool,
-    /// True while all its threads are stopped, and nobody else has its memory.
+    /// True while all its threads are stopped and no other process shares its memory.
     pub(super) at_rest: bool,
-    /// True if all breakpoints were removed, or are about to be, and none is to be set any more.
+    /// True if all breakpoints were removed, or are about to be, and no breakpoint is to be set again.
     let_go: bool,
-    /// True if they were removed while all threads stood still: copies have none.
+    /// True if they were removed while all threads were stopped: copies have none.
     cleared: bool,
-    /// Processor time of the process when it was last looked at, in nanoseconds.
+    /// Processor time of the process at the last read, in nanoseconds.
     pub(super) processor_time: u64,
-    /// Processor time when it was first looked at.
+    /// Processor time at the first read.
     began: u64,
-    /// When it was last looked at now and then.
+    /// Time of the last occasional read.
     looked: Option<Instant>,
-    /// Number of the blocks found so far in all processes that have no breakpoint here for it.
+    /// Number of blocks, of all blocks found in any process, that were considered here already.
     pub(super) known_blocks: usize,
-    /// True if the program has asked on which processors it may run, or may have.
+    /// True if the program has asked on which processors it may run, or may have asked.
     pub(super) knows_processors: bool,
-    /// Until it makes another thread or process.
+    /// Trampolines, until the program creates another thread or process.
     pub(super) trampolines: Option<Trampolines>,
-    /// True if the dynamic linker stops when it has mapped code.
+    /// True if the dynamic linker stops after it has mapped code.
     pub(super) hears_of_mappings: bool,
-    /// The program's first instruction, which has a breakpoint where there are trampolines.
+    /// Address of the program's first instruction, which has a breakpoint if there are trampolines.
     starts_at: Option<u64>,
 }
 
 impl AddressSpace {
-    /// The address space of a process, without breakpoints, opened through one of its threads.
+    /// Opens the address space of a process through one of its threads; it has no breakpoints.
     pub(super) fn of(
         kernel: &Rc<dyn Kernel>,
         process: Pid,
@@ -125,12 +126,12 @@ impl AddressSpace {
         })
     }
 
-    /// The copy of this one that a forked child has.
+    /// Makes the copy that a forked child has.
     pub(super) fn forked(&self, child: Pid) -> io::Result<Self> {
         Ok(self.copied_to(child, self.kernel.memory(child)?))
     }
 
-    /// The copy of this one in this memory of a forked child.
+    /// Makes the copy in this memory of a forked child.
     pub(super) fn copied_to(&self, child: Pid, memory: Rc<dyn TraceeMemory>) -> Self {
         let mut images = self.images.clone();
         for (_, since) in images.iter_mut().flat_map(|image| &mut image.seen) {
@@ -161,7 +162,8 @@ impl AddressSpace {
         }
     }
 
-    /// Arms what a program has mapped when it begins, and watches the dynamic linker until its first instruction.
+    /// Arms the files that a program has mapped at its start, and watches the dynamic linker until the program's first
+    /// instruction.
     pub(super) fn begin(&mut self, modules: &mut Modules<'_>) -> io::Result<()> {
         const LINKER_BASE: u64 = 7;
         const ENTRY: u64 = 9;
@@ -175,7 +177,7 @@ impl AddressSpace {
         self.at_rest = false;
         self.hear_of_mappings();
         if self.trampolines.is_some() && !self.hears_of_writable_code(modules) {
-            // Nothing has run so far that could be noted.
+            // No function has run yet, so there are no notes.
             self.settle(true);
         }
         looked?;
@@ -189,7 +191,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Sets a breakpoint in the code of an image where it is no function's.
+    /// Sets a breakpoint in the code of an image, at an address that is not a function's.
     fn watch(&mut self, modules: &Modules<'_>, address: u64) -> Option<RecorderBreakpoint> {
         let image = self.images.iter().find(|image| image.is_settable(address) && !self.let_go)?;
         let inside = address.wrapping_sub(image.bias);
@@ -207,7 +209,7 @@ impl AddressSpace {
         Some(RecorderBreakpoint { address, original, stands: true })
     }
 
-    /// Looks at what is mapped now, as a thread of the process sees it: arms what is new, forgets what is gone.
+    /// Reads the current mappings as a thread of the process sees them: arms new files, forgets unmapped ones.
     pub(super) fn look_at_mappings(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
         self.arrange_images(thread, modules, |space, mut image, modules| {
             space.arm_all(&mut image, modules);
@@ -222,8 +224,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Arms the file of which a thread has just mapped code at this address, as [`Self::look_at_mappings`] does; None, and nothing done,
-    /// where it is none, or is known already.
+    /// Arms the file whose code a thread has just mapped at this address, as [`Self::look_at_mappings`] does. Returns
+    /// `None` and does nothing if there is no file, or if it is known already.
     pub(super) fn arm_mapped(&mut self, thread: Pid, address: u64, modules: &mut Modules<'_>) -> Option<()> {
         let kernel = Rc::clone(&self.kernel);
         let mapping = kernel.mapping_at(thread, address).ok()??;
@@ -245,7 +247,7 @@ impl AddressSpace {
         Some(())
     }
 
-    /// Finds the breakpoints of a process of which we do not know the origin: it is a copy of one that is gone.
+    /// Finds the breakpoints in a process of unknown origin: it is a copy of one that has ended.
     pub(super) fn find_breakpoints(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
         self.arrange_images(thread, modules, |space, mut image, modules| {
             let module = modules.get(image.module);
@@ -279,7 +281,7 @@ impl AddressSpace {
         stands.then_some(RecorderBreakpoint { address, original, stands })
     }
 
-    /// Brings the images up to date with what is mapped; hands over those that are new.
+    /// Updates the images to the current mappings; returns the new ones.
     fn arrange_images(
         &mut self,
         thread: Pid,
@@ -315,7 +317,8 @@ impl AddressSpace {
                 new(self, image, modules);
             }
         }
-        // Where an image was, other memory may hold its code with our breakpoints: some programs move themselves to huge pages.
+        // Other memory at the address of a former image may hold its code with our breakpoints: some programs move
+        // themselves to huge pages.
         self.moved.clear();
         for image in before.iter().filter(|image| image.is_readable(&*self.memory)) {
             let mut image = image.clone();
@@ -326,7 +329,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Sets a breakpoint at every function of an image, unless the memory is not what the file holds.
+    /// Sets a breakpoint at every function of an image, unless its memory differs from the file.
     fn arm_all(&mut self, image: &mut MappedImage, modules: &mut Modules<'_>) {
         let module = modules.get(image.module);
         if self.let_go || module.entries.is_empty() {
@@ -356,7 +359,7 @@ impl AddressSpace {
         modules.skipped.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }
 
-    /// The image and entry whose first byte is at this address.
+    /// Finds the image and entry whose first byte is at this address.
     fn find(&self, modules: &Modules<'_>, address: u64) -> Option<(usize, usize)> {
         self.images
             .iter()
@@ -364,13 +367,13 @@ impl AddressSpace {
             .find_map(|(index, image)| Some((index, image.entry_at(modules.get(image.module), address)?)))
     }
 
-    /// The file, and the address in it, that this address belongs to.
+    /// Returns the file, and the address in it, for an address in memory.
     pub(super) fn place(&self, address: u64) -> Option<(u32, u64)> {
         let image = self.images.iter().find(|image| image.holds(address))?;
         Some((image.module, address.wrapping_sub(image.bias)))
     }
 
-    /// Takes out the breakpoint at this address and says what it was; None if it is none of ours.
+    /// Removes the breakpoint at this address and returns its kind; `None` if it is not ours.
     pub(super) fn meet(&mut self, modules: &Modules<'_>, address: u64) -> Option<BreakpointHit> {
         if let Some(watch) = self.debug_state.filter(|watch| watch.address == address) {
             if watch.stands {
@@ -391,7 +394,7 @@ impl AddressSpace {
         for image in images.iter_mut() {
             let module = modules.get(image.module);
             let Some(entry) = image.entry_at(module, address) else { continue };
-            // The processor ran it, so it stood here; another thread may have taken it out since.
+            // The processor executed it, so it was set; another thread may have caused its removal since.
             if stands {
                 image.put_back(module, &**memory, pages, entry);
             }
@@ -417,14 +420,14 @@ impl AddressSpace {
         self.memory.read(address, &mut now).is_ok() && now == TRAP
     }
 
-    /// Puts back what was at a breakpoint, if it stands.
+    /// Restores the bytes under a breakpoint, if it is set.
     fn restore(&mut self, watch: RecorderBreakpoint) {
         if restore(&*self.memory, watch.address, watch.original) {
             self.pages.wrote(watch.address);
         }
     }
 
-    /// True if the program cannot ask on which processors it may run without a breakpoint that is hit before.
+    /// True if the program must hit a breakpoint before it can ask on which processors it may run.
     pub(super) fn hides_processors(&self, modules: &Modules<'_>) -> bool {
         let mut known = self.loading;
         for image in &self.images {
@@ -439,25 +442,25 @@ impl AddressSpace {
         known && !self.knows_processors
     }
 
-    /// Counts from now on.
+    /// Starts counting processor time.
     pub(super) fn start_clock(&mut self) {
         self.look_at_clock();
         self.began = self.processor_time;
     }
 
-    /// Processor time of the process since it is followed, in nanoseconds.
+    /// Processor time of the process since it was first followed, in nanoseconds.
     pub(super) fn worked(&self) -> u64 {
         self.processor_time - self.began
     }
 
-    /// Reads the processor time of the process; one that has ended keeps what was read last.
+    /// Reads the processor time of the process. For an ended process, the last value stays.
     pub(super) fn look_at_clock(&mut self) {
         if let Some(time) = self.kernel.processor_time(self.process) {
             self.processor_time = self.processor_time.max(time);
         }
     }
 
-    /// As [`Self::look_at_clock`], if it was not looked at just now.
+    /// As [`Self::look_at_clock`], unless it was just read.
     pub(super) fn look_at_clock_now_and_then(&mut self) {
         let now = Instant::now();
         if self.looked.is_none_or(|looked| now.duration_since(looked) >= FRESH) {
@@ -474,7 +477,7 @@ impl AddressSpace {
         }
     }
 
-    /// The functions that have run, in the order of the files that they are in.
+    /// Functions that have run, grouped by file.
     pub(super) fn seen(&self) -> impl Iterator<Item = Site> {
         self.images.iter().flat_map(|image| {
             let module = image.module;
@@ -482,7 +485,8 @@ impl AddressSpace {
         })
     }
 
-    /// Sets breakpoints at functions again, which rise, where their files are mapped; those at which one stands then.
+    /// Sets breakpoints again at these ascending functions, if their files are mapped. Returns the functions that have
+    /// one afterwards.
     pub(super) fn arm_again(&mut self, modules: &Modules<'_>, sites: &BTreeSet<Site>) -> BTreeSet<Site> {
         let mut armed = BTreeSet::new();
         let Self { images, memory, pages, .. } = self;
@@ -497,8 +501,8 @@ impl AddressSpace {
         armed
     }
 
-    /// Sets breakpoints at the blocks of a function that were not hit in any process, which rise; how many are missing because the
-    /// budget is used up.
+    /// Sets breakpoints at the ascending blocks of a function that no process has hit. Returns how many are missing
+    /// because the budget is used up.
     pub(super) fn arm_blocks(&mut self, modules: &Modules<'_>, module: u32, blocks: &[u32]) -> usize {
         let Self { images, memory, pages, .. } = self;
         let images = images.iter_mut().filter(|image| image.module == module && !self.let_go);
@@ -517,7 +521,7 @@ impl AddressSpace {
             .sum()
     }
 
-    /// Takes breakpoints at functions out again, where they still stand, unless further calls are to be seen.
+    /// Removes breakpoints at functions if they are still there, unless further calls must be seen.
     pub(super) fn disarm(&mut self, modules: &Modules<'_>, sites: &BTreeSet<Site>) {
         let Self { images, memory, pages, kernel, process, .. } = self;
         let mapped = MappedNow::of(&**kernel, *process, modules);
@@ -532,7 +536,7 @@ impl AddressSpace {
         }
     }
 
-    /// Takes breakpoints out of what a thread, which stands still, is about to write to. None is set there any more.
+    /// Removes breakpoints from memory that a stopped thread is about to write to. No breakpoint is set there again.
     pub(super) fn leave_to_program(&mut self, modules: &Modules<'_>, written: &Range<u64>) {
         let Self { images, memory, pages, .. } = self;
         for image in images {
@@ -540,22 +544,22 @@ impl AddressSpace {
         }
     }
 
-    /// Lets no breakpoint be set any more.
+    /// Prevents further breakpoints.
     pub(super) fn arms_no_more(&mut self) {
         self.let_go = true;
     }
 
-    /// True if no breakpoint is set any more.
+    /// True if further breakpoints are prevented.
     pub(super) fn arms_nothing(&self) -> bool {
         self.let_go
     }
 
-    /// True if no breakpoint is set any more, but some may stand that were copied.
+    /// True if further breakpoints are prevented, but copied ones may still be there.
     pub(super) fn may_have_breakpoints_left(&self) -> bool {
         self.let_go && !self.cleared && !self.was_never_armed()
     }
 
-    /// The files of which a process has mapped code.
+    /// Files of which the process has mapped code.
     pub(super) fn code(&self, modules: &mut Modules<'_>) -> Vec<u32> {
         let mappings = self.kernel.mappings(self.process).unwrap_or_default();
         let code = mappings.iter().filter(|mapping| mapping.executable);
@@ -563,7 +567,7 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Reads the files that a thread of the process has mapped, as far as they are not known.
+    /// Reads the files that a thread of the process has mapped, unless they are known already.
     pub(super) fn read_files(&self, thread: Pid, modules: &mut Modules<'_>) {
         let mappings = self.kernel.mappings(thread).unwrap_or_default();
         for mapping in mappings.iter().filter(|mapping| mapping.path != trampolines::SHOWN) {
@@ -577,8 +581,8 @@ impl AddressSpace {
         self.images.is_empty() && self.moved.is_empty() && !watches && self.trampolines.is_none()
     }
 
-    /// Takes every breakpoint out, and lets none be set any more. All stay known: threads may have run them just before. `at_rest`: whether
-    /// all threads here stand still.
+    /// Removes all breakpoints and prevents further ones. All stay known: threads may have executed them just before.
+    /// `at_rest`: all threads here are stopped.
     pub(super) fn let_go(&mut self, modules: &Modules<'_>, at_rest: bool) {
         self.arms_no_more();
         self.cleared |= at_rest;
@@ -607,7 +611,7 @@ impl AddressSpace {
     }
 }
 
-/// The mappings of a process, which are read when somebody asks.
+/// Mappings of a process, read on first use.
 struct MappedNow<'a> {
     kernel: &'a dyn Kernel,
     process: Pid,
@@ -620,8 +624,9 @@ impl<'a> MappedNow<'a> {
         Self { kernel, process, modules, read: OnceCell::new() }
     }
 
-    /// True if this address is in a mapping of the file of a module, or in executable memory of no file, to which code may have been moved; or
-    /// if nobody knows: the kernel tells nothing of a process whose first thread has ended.
+    /// True if this address is in a mapping of the module's file, or in executable memory without a file, to which code
+    /// may have been moved. Also true if that cannot be known: the kernel shows no mappings of a process whose first
+    /// thread has ended.
     fn may_have(&self, module: u32, address: u64) -> bool {
         let mappings = self.read.get_or_init(|| self.kernel.all_mappings(self.process).unwrap_or_default());
         let before = mappings.partition_point(|mapping| mapping.range.end <= address);
@@ -639,7 +644,7 @@ struct Mapped {
     module: u32,
     bias: u64,
     executable: Vec<Range<u64>>,
-    /// Those of them that nobody else can write to.
+    /// Mappings that nobody else can write to.
     settable: Vec<Range<u64>>,
 }
 
@@ -648,7 +653,7 @@ impl Mapped {
         Self { module, bias, executable: Vec::new(), settable: Vec::new() }
     }
 
-    /// The image of a file that was not mapped there before.
+    /// Makes the image of a file that was not mapped there before.
     fn image(self, modules: &mut Modules<'_>) -> MappedImage {
         let Module { entries, path, .. } = modules.get(self.module);
         let mut image = MappedImage::new(self.module, self.bias, entries.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! New threads and processes, and those that may not be read.
+//! New threads and processes, and processes whose memory may not be read.
 
 use super::{Ending, TaskState, Tracer, ignore_gone, unreadable};
 use crate::tracing::system::{Resume, Status};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 impl Tracer<'_> {
-    /// A thread has made another thread or a process.
+    /// Handles a new thread or process that a thread has made.
     pub(super) fn has_a_child(&mut self, parent: Pid) -> Result<()> {
         let child = ignore_gone(self.kernel.event_about(parent))?;
         self.kernel.part();
@@ -73,10 +73,10 @@ impl Tracer<'_> {
                 }
             }
         };
-        // It joins nothing: it has stopped where it begins.
+        // It does not have to join, because it has stopped at its beginning.
         let state = if state == TaskState::Joining { TaskState::Following } else { state };
         let stopped = self.tasks.announced(child, process, id, state);
-        // A new process becomes another program after a few system calls, or hardly ever.
+        // A new process calls exec after a few system calls, or hardly ever.
         if process != task.process {
             self.look_at_system_calls(child);
         }
@@ -86,8 +86,9 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// A thread is about to end. The last one of a process is let go before: who waits for that process is told of its end once it can be
-    /// waited for. That of a traced one is told to a pidfd while it cannot.
+    /// Handles a thread that is about to end. The last thread of a process is detached first, so that its parent is
+    /// notified as soon as it can wait for the process. A pidfd of a traced process is notified while the parent cannot
+    /// wait for it yet.
     pub(super) fn ends(&mut self, thread: Pid) {
         let process = self.tasks.get(thread).map(|task| task.process);
         let is_last =
@@ -97,7 +98,7 @@ impl Tracer<'_> {
             Some(Status::Killed(signal)) => Ending::Killed(signal),
             _ => {
                 self.tasks.joined(thread);
-                // Where it was killed meanwhile, its end is reported.
+                // If it was killed meanwhile, its end is reported.
                 let _ = self.kernel.resume(thread, Resume::Run, 0);
                 return;
             }
@@ -111,7 +112,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes the breakpoints out of a new process that may not be read, now that it has stopped, and lets it go.
+    /// Removes the breakpoints from a new process that may not be read, now that it has stopped, and detaches it.
     pub(super) fn free_unreadable(&mut self, child: Pid) {
         let Some(mut copy) = self.unreadable.remove(&child) else { return };
         let freed = self.kernel.force_memory(child).and_then(|memory| {
@@ -127,7 +128,7 @@ impl Tracer<'_> {
         let _ = self.kernel.resume(child, Resume::Detach, 0);
     }
 
-    /// Children whose parents were killed before their report.
+    /// Handles children whose parents were killed before reporting them.
     pub(super) fn adopt_orphans(&mut self) {
         let Some(before) = Instant::now().checked_sub(self.orphan_timeout) else { return };
         for child in self.tasks.orphans(before) {
@@ -165,7 +166,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets processes go whose memory may not be opened any more. What they fork could not be freed from breakpoints.
+    /// Detaches processes whose memory can no longer be opened. Breakpoints could not be removed from their future
+    /// children.
     pub(super) fn let_unreadable_go(&mut self) {
         let spaces = if self.is_limited { self.tasks.spaces() } else { BTreeSet::new() };
         for id in spaces {

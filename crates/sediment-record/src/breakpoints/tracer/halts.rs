@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Address spaces that stand still: no thread writes to code while all breakpoints are set in it, or taken out.
+//! Halts of address spaces: no thread runs or writes to code while all breakpoints are set or removed.
 //!
-//! Four steps: the threads are interrupted; each stays in the stop that comes first; breakpoints are set or taken out; the threads go
-//! on, or are detached. One address space stands still at a time, so that it waits for no other. A thread that sleeps in the kernel
-//! may not stop in time. Then the others do not wait for it. Processes
-//! that share memory and were attached one by one are two spaces: one of them may run meanwhile.
+//! A halt has four steps: the threads are interrupted; each stays in its first stop; breakpoints are set or removed;
+//! the threads continue or are detached. Only one address space is halted at a time, so that it waits for no other. A
+//! thread that sleeps in the kernel may not stop in time; the others then do not wait for it. Processes that share
+//! memory and were attached one by one count as two spaces, so one of them may run meanwhile.
 
 use super::{HeldStop, TaskState, Tracer, told_of_less_memory, unreadable};
 use crate::breakpoints::space::AddressSpace;
@@ -12,19 +12,19 @@ use crate::breakpoints::tasks::Task;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// Longest time that threads stay stopped until the others of their address space have stopped.
+/// Longest time for which threads stay stopped until the other threads of their address space have stopped.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Change of a stopped address space.
+/// Change to a halted address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HaltPurpose {
     Arm,
     LetGo,
-    /// Its breakpoints are taken out, and its threads followed further.
+    /// Its breakpoints are removed; its threads are followed further.
     StayOut,
 }
 
-/// Wait for the threads of an address space to stop.
+/// A halt that waits for the threads of its address space to stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Halt {
     since: Instant,
@@ -32,7 +32,7 @@ pub(super) struct Halt {
 }
 
 impl Tracer<'_> {
-    /// Stops the threads of an address space until it is armed or let go.
+    /// Halts an address space until it is armed or detached.
     pub(super) fn halt(&mut self, id: u32, purpose: HaltPurpose) {
         self.kernel.part();
         for waiting in [&mut self.unarmed, &mut self.to_let_go] {
@@ -44,16 +44,16 @@ impl Tracer<'_> {
         let Some(space) = self.spaces.get_mut(&id) else { return };
         match (purpose, mapped) {
             (HaltPurpose::LetGo | HaltPurpose::StayOut, _) => space.arms_no_more(),
-            // The program may be the one who serves its files.
+            // Reads the files before: this program may be the one that serves them.
             (HaltPurpose::Arm, Some(thread)) => space.read_files(thread, &mut self.modules),
             (HaltPurpose::Arm, None) => {}
         }
         for thread in threads {
             if self.kernel.has_ended(thread) {
-                // A first thread, whose end is told after those of the others.
+                // A first thread whose end is reported after the ends of the other threads.
                 self.forget(thread);
             } else {
-                // One that is stopped already, or gone, needs none.
+                // A stopped or ended thread needs no interrupt.
                 let _ = self.kernel.interrupt(thread);
             }
         }
@@ -62,23 +62,24 @@ impl Tracer<'_> {
         }
     }
 
-    /// The first of these threads that has mappings. One that has ended has none any more, though its end was not reported yet.
+    /// Returns the first of these threads that has mappings. A thread that has ended has none, even before its end is
+    /// reported.
     fn with_mappings(&self, threads: &[Pid]) -> Option<Pid> {
         let has_some = |thread: &&Pid| self.kernel.mappings(**thread).is_ok_and(|there| !there.is_empty());
         threads.iter().find(has_some).copied()
     }
 
-    /// True if an address space is armed soon.
+    /// True if an address space will soon be armed.
     pub(super) fn anyone_is_to_be_armed(&self) -> bool {
         !self.to_arm.is_empty() || self.halts.values().any(|halt| halt.purpose == HaltPurpose::Arm)
     }
 
-    /// True if an address space stands still, or is about to, to be let go.
+    /// True if an address space is halted, or about to be, to be detached.
     pub(super) fn halts_to_leave(&self, id: u32) -> bool {
         self.halts.get(&id).is_some_and(|halt| halt.purpose == HaltPurpose::LetGo)
     }
 
-    /// True if the address space of a task is let go, or will be.
+    /// True if the address space of a task is being detached, or will be.
     pub(super) fn is_to_leave(&self, task: Task) -> bool {
         task.state == TaskState::Leaving || self.halts_to_leave(task.space) || self.letting_go
     }
@@ -88,7 +89,7 @@ impl Tracer<'_> {
         self.to_arm.contains(&id) || self.halts.get(&id).is_some_and(|halt| halt.purpose == HaltPurpose::Arm)
     }
 
-    /// Holds a stopped thread whose address space is to stand still, or lets it go on.
+    /// Holds a stopped thread if its address space is being halted; otherwise lets it continue.
     pub(super) fn hold_or_go_on(&mut self, thread: Pid, stop: HeldStop) {
         let halts = &self.halts;
         let task = self.tasks.get_mut(thread).filter(|task| halts.contains_key(&task.space));
@@ -98,7 +99,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Changes the address spaces that stand still, or have had their time to, and stops the next.
+    /// Changes the address spaces that are halted or whose halt has timed out, and begins the next halt.
     pub(super) fn turn_halts(&mut self) {
         let Self { kernel, spaces, tasks, halts, halt_timeout, .. } = self;
         let now = kernel.now();
@@ -130,7 +131,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Sets the breakpoints of an address space, and lets its threads go on.
+    /// Sets the breakpoints of an address space and lets its threads continue.
     fn arm_all(&mut self, id: u32) {
         if let (Some(why), Some(space)) = (self.use_of_traps(id), self.spaces.get_mut(&id)) {
             space.arms_no_more();
@@ -160,10 +161,10 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes the breakpoints of an address space out.
+    /// Removes the breakpoints of an address space.
     fn take_out(&mut self, id: u32) {
         let held = self.tasks.are_held(id);
-        // What stands behind breakpoints is to be code, not jumps.
+        // Under the breakpoints there must be original code, not jumps.
         if let (true, Some(thread)) = (held, self.tasks.of_space(id).first()) {
             self.settle(*thread);
         }
@@ -173,7 +174,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets the threads of an address space go on that were held.
+    /// Lets the held threads of an address space continue.
     pub(super) fn end_halt(&mut self, id: u32) {
         self.halts.remove(&id);
         for (thread, stop) in self.tasks.release(id) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Consequences of a breakpoint that was hit: first uses, callers, windows, and breakpoints at the blocks of a function.
+//! Handles breakpoint hits: first uses, callers, windows, and breakpoints at the blocks of a function.
 
 use super::Tracer;
 use crate::BlockCoverage;
@@ -13,13 +13,14 @@ use sediment_core::skipped::Reason;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Calls of a function that makes memory writable, or handles signals, which are seen. Some programs make thousands for other purposes.
+/// Most observed calls of a function that makes memory writable or handles signals. Some programs make thousands for
+/// other purposes.
 const WATCHED_CALLS: u32 = 256;
-/// Functions whose blocks get breakpoints at once, of those that were put off.
+/// Number of queued functions whose blocks get breakpoints at once.
 const AT_ONCE: usize = 16;
 
 impl Tracer<'_> {
-    /// A thread hit the breakpoint at a function or block.
+    /// Handles a hit of the breakpoint at a function or block.
     pub(super) fn hit(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) {
         if self.modules.get(site.module).changes_process(site.entry) {
             self.look_at_system_calls(thread);
@@ -70,8 +71,9 @@ impl Tracer<'_> {
         }
     }
 
-    /// Heeds a call of a function of which every call is to be seen: takes the breakpoints out of what the program is about to use, and has the
-    /// next call seen, too. True if this call was not the first, and there is no more to be done.
+    /// Handles a call of a function whose every call must be seen: removes the breakpoints from the memory that the
+    /// program is about to use, and makes the next call stop too. True if this call was not the first and needs no
+    /// further handling.
     pub(super) fn heed(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
         let module = self.modules.get(site.module);
         if !module.is_watched(site.entry) {
@@ -79,7 +81,7 @@ impl Tracer<'_> {
         }
         let handles_signals = module.handles_signals(site.entry);
         if module.makes_writable(site.entry) {
-            // Then the program may write where instructions have given way.
+            // Afterwards the program may write to replaced instructions.
             self.settle(thread);
             let written = registers.system_call().makes_writable();
             if let (Some(space), Some(written)) = (self.spaces.get_mut(&task.space), written) {
@@ -98,14 +100,15 @@ impl Tracer<'_> {
         again && !self.windows.as_ref().is_some_and(|windows| windows.waits_for(task.space, site))
     }
 
-    /// Has a thread execute one instruction, if it stands at a function whose next call is to be seen, and arms that again.
+    /// Has a thread execute one instruction if it is at a function whose next call must be seen, and arms the function
+    /// again.
     pub(super) fn step_off(&mut self, thread: Pid) -> Stepped {
         let watched = self.steps_off.take().filter(|(stepping, ..)| *stepping == thread);
         let watched = watched.map(|(_, id, site)| (id, site));
         let followed = self.windows.as_ref().and_then(|windows| windows.follows(thread));
         let Some((id, site)) = followed.or(watched) else { return Stepped::Done };
         let waits = followed.is_some() && self.waiting_functions.contains(&site);
-        // A thread that is gone is reported so.
+        // The end of the thread is reported.
         let stepped = if waits { Ok(Stepped::Done) } else { self.kernel.step(thread) };
         let has_stepped = !waits && stepped == Ok(Stepped::Done);
         let space = self.spaces.get_mut(&id).filter(|_| has_stepped);
@@ -123,7 +126,7 @@ impl Tracer<'_> {
         stepped.unwrap_or(Stepped::Done)
     }
 
-    /// Sets breakpoints at the blocks of a function that has run, now or when there is room for it.
+    /// Sets breakpoints at the blocks of a function that has run, or queues it until there is room.
     fn cover_or_put_off(&mut self, space: u32, site: Site) {
         let due = self.log.blocks_are_due(&self.modules, site);
         if !due && self.coverage.wanted == BlockCoverage::WithinBudget {
@@ -157,7 +160,7 @@ impl Tracer<'_> {
         self.coverage.spend(begun.elapsed());
     }
 
-    /// Sets breakpoints at the blocks of functions that were put off.
+    /// Sets breakpoints at the blocks of queued functions.
     pub(super) fn cover_those_put_off(&mut self) {
         if !self.coverage.is_behind() {
             return;

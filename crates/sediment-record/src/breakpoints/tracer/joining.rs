@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Instant;
 
-/// The address space of threads of which none is known.
+/// Address space of threads whose space is unknown.
 const NO_SPACE: u32 = u32::MAX;
 
 impl Joining for Tracer<'_> {
-    /// Breakpoints are set once each thread of any process has stopped.
+    /// Attaches the threads of a process. Breakpoints are set once every thread has stopped.
     fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
         let gone = Err(Errno::ESRCH.into());
         let opened = threads.iter().map(|thread| self.new_space(process, *thread));
@@ -42,12 +42,12 @@ impl Tracer<'_> {
     pub(super) fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
         for thread in threads {
             self.tasks.add(*thread, process, space, TaskState::Joining);
-            // One that has ended is reported so.
+            // The end of a thread is reported.
             let _ = self.kernel.interrupt(*thread);
         }
     }
 
-    /// Has the processes armed that were running, now that all of their threads have stopped since they were attached.
+    /// Arms the processes that were running, now that all of their threads have stopped since they were attached.
     pub(super) fn arm_those_that_joined(&mut self) {
         // A thread may have made others before it stopped.
         for id in self.unarmed.clone() {
@@ -63,7 +63,7 @@ impl Tracer<'_> {
             let (seized, left): (BTreeSet<Pid>, BTreeSet<Pid>) =
                 others.partition(|thread| self.kernel.seize(*thread).is_ok());
             self.join_threads(process, id, &seized);
-            // The first breakpoint that an untraced thread meets would kill it.
+            // The first breakpoint that an untraced thread hits would kill it.
             if left.iter().any(|thread| !self.kernel.is_ours(*thread) && !self.kernel.has_ended(*thread)) {
                 self.give_up(
                     id,
@@ -78,7 +78,7 @@ impl Tracer<'_> {
             return;
         }
         self.begun = Instant::now();
-        // Those that have worked most come first, while memory for breakpoints lasts.
+        // Processes that have worked most come first, until memory for breakpoints is used up.
         let mut joined: Vec<u32> = std::mem::take(&mut self.unarmed).into_iter().collect();
         joined.sort_by_key(|id| {
             let time = self.spaces.get(id).and_then(|space| self.kernel.processor_time(space.process));

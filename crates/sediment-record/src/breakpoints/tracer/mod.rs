@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop that follows every thread from stop to stop. [`super::tasks`] has the states of threads.
+//! Main loop, which follows every thread from stop to stop. [`super::tasks`] has the states of threads.
 //!
 //! ```text
-//! fork, vfork, clone ─► the child stops by itself: it has its parent's breakpoints, in a copy of its memory or in the same
-//! exec ─► new memory: armed anew; until the program's first instruction every mapping of code is looked at as it is made
-//! breakpoint ─► ours: note it, put back what was there, set the thread back; the program's own: let it have it
-//! any other signal ─► passed on
+//! fork, vfork, clone ─► the child stops by itself: it has its parent's breakpoints, in a copy of the memory or in shared memory
+//! exec ─► new memory: armed anew; until the program's first instruction every new mapping of code is armed
+//! breakpoint ─► ours: note it, restore the code, set the thread back; the program's own: deliver it
+//! any other signal ─► delivered
 //! ```
 //!
-//! What goes wrong with one process ends the recording of that process alone: its breakpoints are taken out, and it is let go. All
-//! are let go in the end, also after an error or a panic. The threads of a process [stand still](halts) meanwhile.
+//! An error in one process ends the recording of that process only: its breakpoints are removed, and it is detached. In
+//! the end, all processes are detached, even after an error or a panic. The threads of a process are [halted](halts)
+//! meanwhile.
 
 mod births;
 mod halts;
@@ -46,30 +47,30 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Interval between looks whether the recording is to end.
+/// Interval between checks whether the recording should end.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
-/// Interval between looks at what programs note by themselves.
+/// Interval between reads of the notes that programs write themselves.
 const HEARING: Duration = Duration::from_millis(5);
-/// Time that a child waits for its parent's report.
+/// Time for which a child waits for its parent's report.
 const ORPHANED: Duration = Duration::from_millis(500);
 /// Longest wait for all threads of running processes to stop once.
 const JOINING: Duration = Duration::from_secs(10);
-/// Number of silent intervals after which nothing more is expected, though the kernel still has threads for us: the
-/// first thread of a process, say, which has ended while others run on.
+/// Number of intervals without reports after which nothing more is expected, although the kernel still has threads for
+/// us, such as the ended first thread of a process whose other threads run on.
 const SILENT: u32 = 4;
-/// Wait for a child to stop that has not run since it was born.
+/// Longest wait for the first stop of a child that has not run yet.
 const NEWBORN: Duration = Duration::from_secs(10);
-/// Wait for a thread to stop that cannot be stopped, before the kernel detaches it with us.
+/// Longest wait for a thread that does not stop, before the kernel detaches it when the recorder ends.
 const UNSTOPPABLE: Duration = Duration::from_secs(2);
 
-/// End of the program that was started.
+/// Outcome of the program that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It runs on, or was not started here.
+    /// It still runs, or was not started here.
     Running,
-    /// By itself, with this exit code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal ended it.
     Killed(i32),
 }
 
@@ -80,18 +81,18 @@ pub(super) struct Tracer<'a> {
     budget: Rc<PageBudget>,
     spaces: BTreeMap<u32, AddressSpace>,
     next_space: u32,
-    /// Spaces that are to be armed once no thread joins any more.
+    /// Spaces that are armed once no thread is joining.
     unarmed: BTreeSet<u32>,
-    /// Those that are armed next, one after another.
+    /// Spaces that are armed next, one after another.
     to_arm: VecDeque<u32>,
-    /// Spaces that are let go next, one after another.
+    /// Spaces that are detached next, one after another.
     to_let_go: BTreeSet<u32>,
-    /// Spaces that stand still, or are about to.
+    /// Spaces that are halted, or about to be.
     halts: BTreeMap<u32, Halt>,
     tasks: Tasks,
-    /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
+    /// New processes that may not be read, until they stop, with the breakpoints that they inherited.
     unreadable: BTreeMap<Pid, AddressSpace>,
-    /// True if programs can lose rights by being traced, or become unreadable to us.
+    /// True if traced programs can lose rights, or become unreadable to us.
     is_limited: bool,
     root: Option<Pid>,
     pub(super) ending: Ending,
@@ -103,24 +104,24 @@ pub(super) struct Tracer<'a> {
     begun: Instant,
     looked_around: Instant,
     watch: &'a mut dyn FnMut(RecordingProgress),
-    /// Time that programs stood still while their files were read and armed.
+    /// Time for which programs were stopped while their files were read and armed.
     pub(super) arming: Duration,
     letting_go: bool,
     /// Number of calls of functions that make memory writable or handle signals.
     watched_calls: BTreeMap<(u32, Site), u32>,
-    /// Reasons for which a process was spared that were told; further processes are counted.
+    /// Reported reasons for sparing a process; further processes are only counted.
     told_of_spared: BTreeSet<String>,
-    /// The address space from which on uses of SIGTRAP are looked at next.
+    /// The address space at which the next check for uses of SIGTRAP begins.
     looked_at_traps: u32,
-    /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
+    /// A thread at such a function, its space, and the function, which is armed again after its first instruction.
     steps_off: Option<(Pid, u32, Site)>,
-    /// Threads that have not executed their one instruction yet.
+    /// Threads that have not executed their single instruction yet.
     late_steps: BTreeSet<Pid>,
-    /// Functions whose first instruction waited for others, which the recorder may have stopped.
+    /// Functions whose first instruction waited for other threads, which the recorder may have stopped.
     waiting_functions: BTreeSet<Site>,
-    /// Time that a child waits for its parent's report before it is let go.
+    /// Time for which a child waits for its parent's report before it is detached.
     orphan_timeout: Duration,
-    /// Longest time that threads stay stopped until others are.
+    /// Longest time for which threads stay stopped until others have stopped.
     halt_timeout: Duration,
 }
 
@@ -172,7 +173,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Takes on a process that was seized and is yet to become the program: it has no breakpoints.
+    /// Adds a seized process that will exec the program: it has no breakpoints.
     pub(super) fn expect(&mut self, process: Pid) -> io::Result<()> {
         let space = self.new_space(process, process)?;
         let space = self.add_space(space);
@@ -193,12 +194,12 @@ impl<'a> Tracer<'a> {
         id
     }
 
-    /// Bytes of memory that breakpoints cost at most at one time.
+    /// Largest amount of memory that breakpoints cost at one time, in bytes.
     pub(super) fn memory(&self) -> u64 {
         self.budget.peak()
     }
 
-    /// Follows until the recording is over; then every breakpoint is out and every thread let go.
+    /// Follows all threads until the recording ends. Afterwards every breakpoint is removed and every thread detached.
     pub(super) fn run(&mut self) -> Result<()> {
         let followed = self.follow();
         let let_go = self.let_go();
@@ -256,7 +257,7 @@ impl<'a> Tracer<'a> {
         self.hear_all();
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
-        // The time counts from when breakpoints were set, unless a thread does not stop for long.
+        // Time counts from when breakpoints are set, unless a thread does not stop for a long time.
         let is_armed = self.unarmed.is_empty() && !self.anyone_is_to_be_armed();
         let late = late && (is_armed || elapsed >= JOINING);
         self.over |= late || self.settings.stop.asked();
@@ -296,12 +297,12 @@ impl<'a> Tracer<'a> {
                         }
                         Stepped::Late(None) => return,
                     }
-                    // Blocked again, a signal that was sent is pending as before.
+                    // If the signal is blocked again, a sent signal is pending as before.
                     if sent { done.map(|_| libc::SIGTRAP) } else { done }
                 }
             }
             Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
-            // These end calls untraced, too, unless they are ignored.
+            // These signals end system calls even without tracing, unless they are ignored.
             Status::Signal(signal @ (libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)) => {
                 if self.kernel.ignores(thread, signal) {
                     self.kernel.call_again(thread);
@@ -329,7 +330,7 @@ impl<'a> Tracer<'a> {
         self.go_on(thread, signal);
     }
 
-    /// A thread has stopped because it begins, because we asked, or with its whole process.
+    /// Handles a thread that stopped at its beginning, at our request, or with its whole process.
     fn has_stopped(&mut self, thread: Pid, status: Status) {
         match status {
             Status::GroupStop => self.kernel.leave_call(thread),
@@ -339,7 +340,7 @@ impl<'a> Tracer<'a> {
         let leaves = space.is_some_and(|id| self.halts_to_leave(id));
         match self.tasks.stopped(thread) {
             AtStop::Hold => self.free_unreadable(thread),
-            // It may have run a breakpoint just before it was stopped: that is reported next.
+            // It may have executed a breakpoint just before it was stopped: that is reported next.
             at_stop if (leaves || at_stop == AtStop::LetGo) && self.stands_behind_a_breakpoint(thread) => {
                 let _ = self.kernel.resume(thread, Resume::Run, 0);
             }
@@ -350,12 +351,12 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Lets a stopped thread go on, or go, unless it is to stand still for a while.
+    /// Resumes or detaches a stopped thread, unless its address space is being halted.
     fn go_on(&mut self, thread: Pid, signal: i32) {
         self.hold_or_go_on(thread, HeldStop { signal, by_group: false });
     }
 
-    /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
+    /// Resumes or detaches a stopped thread. A thread that was killed while it was stopped is reported as gone.
     fn resume(&mut self, thread: Pid, HeldStop { signal, by_group }: HeldStop) {
         let task = self.tasks.get(thread).copied();
         let space = task.and_then(|task| self.spaces.get(&task.space));
@@ -399,7 +400,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
+    /// Ends the recording of one address space: removes its breakpoints and detaches its threads.
     fn give_up(&mut self, id: u32, error: &Error) {
         if self.spaces.get(&id).is_some_and(|space| !space.arms_nothing()) {
             self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
@@ -407,10 +408,10 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A thread hit a breakpoint; returns the signal that it is to have, 0 where the breakpoint was ours.
+    /// Handles a breakpoint instruction that a thread hit. Returns the signal to deliver, 0 if the breakpoint was ours.
     fn trap(&mut self, thread: Pid) -> Result<i32> {
         let Some(task) = self.tasks.get(thread).copied() else { return Ok(libc::SIGTRAP) };
-        // What was noted came before.
+        // The notes were written before this hit.
         self.hear(task.space, false);
         let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
         let Some(mut registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(0) };
@@ -427,7 +428,7 @@ impl<'a> Tracer<'a> {
             None => return Ok(libc::SIGTRAP),
             Some(BreakpointHit::Removed) => {}
             Some(BreakpointHit::Mapped) => {
-                // What it stands at is a function that only returns.
+                // It is at a function that only returns.
                 let behind = space.place(address).and_then(|(module, inside)| {
                     let module = self.modules.get(module);
                     Some(module.behind_landing(inside)?.wrapping_add(address.wrapping_sub(inside)))
@@ -447,7 +448,7 @@ impl<'a> Tracer<'a> {
                 }
                 return Ok(0);
             }
-            // That is after the end of the recording.
+            // This is after the end of the recording.
             Some(BreakpointHit::Entry(site)) if self.letting_go => {
                 self.heed(task, thread, site, &registers);
             }
@@ -457,7 +458,7 @@ impl<'a> Tracer<'a> {
         Ok(0)
     }
 
-    /// Looks at the next system calls of what may change its rights or become another program soon.
+    /// Watches the next system calls of a thread that may change its rights or call exec soon.
     fn look_at_system_calls(&mut self, thread: Pid) {
         const SYSTEM_CALLS: u8 = 64;
         if let Some(task) = self.tasks.get_mut(thread).filter(|_| self.is_limited) {
@@ -474,7 +475,7 @@ impl<'a> Tracer<'a> {
                 self.warn_of_other_rights(thread, path);
             }
             if call.ended && call.changes_rights() {
-                // What this thread forks from now on may not be readable either, and could not be freed from breakpoints.
+                // Future children of this thread may be unreadable too, and could not be freed from breakpoints.
                 self.kernel.memory(thread).map(drop).map_err(unreadable)?;
             }
         }
@@ -490,7 +491,7 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// A process is about to become the program whose path stands at this address of its memory.
+    /// Handles a process that is about to exec the program whose path is at this address in its memory.
     fn warn_of_other_rights(&mut self, process: Pid, path: u64) {
         let Some(space) = self.tasks.get(process).and_then(|task| self.spaces.get(&task.space)) else {
             return;
@@ -509,7 +510,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A process has become another program: its other threads are gone, and the one that is left has its id.
+    /// Handles an exec: the other threads of the process are gone, and the remaining thread has the id of the process.
     fn became_a_program(&mut self, process: Pid) -> Result<()> {
         let stopped = Instant::now();
         let mut threads: BTreeSet<Pid> = self.tasks.of_process(process).into_iter().collect();
@@ -525,7 +526,7 @@ impl<'a> Tracer<'a> {
         let mut space = match self.new_space(process, process) {
             Ok(space) => space,
             Err(error) => {
-                // Not known any more, it is detached: the new program has no breakpoints.
+                // An unknown thread is detached: the new program has no breakpoints.
                 let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
                 let example = format!("{} ({error})", path.display());
                 self.modules.skipped.add(Reason::UnreadableProgram, 0, example);
@@ -537,7 +538,7 @@ impl<'a> Tracer<'a> {
         }
         let code = space.code(&mut self.modules);
         if self.spares_search_for_leaks(process, &code) {
-            // Not known any more, it is detached.
+            // An unknown thread is detached.
             return Ok(());
         }
         let begun = match self.use_of_traps_by(process, &code) {
@@ -560,7 +561,7 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Takes every breakpoint out and lets every thread go where it is.
+    /// Removes every breakpoint and detaches every thread.
     fn let_go(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.letting_go, true) {
             return Ok(());
@@ -578,7 +579,7 @@ impl<'a> Tracer<'a> {
         }
         self.to_let_go = self.tasks.spaces_that_stay().filter(|id| !self.halts.contains_key(id)).collect();
         let (mut moved, mut silent) = (Instant::now(), 0);
-        // Children may be about to stop of whom nothing is known yet. On a busy machine they may not have run so far.
+        // Unknown children may be about to stop. On a busy machine they may not have run yet.
         while silent < SILENT
             || !self.tasks.is_empty()
             || moved.elapsed() < NEWBORN && self.kernel.traces_anyone()
@@ -597,9 +598,10 @@ impl<'a> Tracer<'a> {
                             self.forget(thread);
                         }
                     }
-                    // The kernel lets go with us what cannot be stopped now; but it would end a program that was started here.
+                    // When the recorder ends, the kernel detaches the threads that cannot be stopped now; but it would
+                    // end a program that was started here.
                     let all_out = self.halts.is_empty() && self.to_let_go.is_empty();
-                    // And one that is to execute one instruction would die of SIGTRAP after that.
+                    // A thread that is to execute one instruction would also die of SIGTRAP afterwards.
                     let may_leave = self.root.is_none() && self.late_steps.is_empty();
                     if may_leave && all_out && moved.elapsed() > UNSTOPPABLE {
                         break;
@@ -615,7 +617,7 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// True if a thread has run a breakpoint of ours that is not reported yet.
+    /// True if a thread has executed a breakpoint of ours that is not reported yet.
     fn stands_behind_a_breakpoint(&self, thread: Pid) -> bool {
         if !self.kernel.is_pending(thread, libc::SIGTRAP) {
             return false;
@@ -628,7 +630,8 @@ impl<'a> Tracer<'a> {
 
 impl Drop for Tracer<'_> {
     fn drop(&mut self) {
-        // After a panic of our own, or an error while they are let go, no breakpoint may stay for a reason that we do not know.
+        // After a panic of our own, or an error during detaching, every breakpoint must be removed, whatever the
+        // reason.
         if std::thread::panicking() || self.letting_go {
             self.spaces.values_mut().for_each(|space| space.let_go(&self.modules, false));
         }
@@ -642,7 +645,7 @@ fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
     modules.skipped.add(Reason::LittleMemory, 0, example);
 }
 
-/// Ignores the error of a thread that is gone, killed while it was stopped: its end is reported next.
+/// Ignores the error of a thread that was killed while it was stopped: its end is reported next.
 fn ignore_gone<T>(done: nix::Result<T>) -> Result<Option<T>> {
     match done {
         Ok(value) => Ok(Some(value)),

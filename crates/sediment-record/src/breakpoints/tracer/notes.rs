@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! First uses that programs note by themselves, in trampolines.
+//! Reads the first uses that programs note by themselves, in trampolines.
 
 use super::{Tracer, ignore_gone, unreadable};
 use crate::breakpoints::trampolines::Note;
@@ -8,7 +8,8 @@ use sediment_core::error::Result;
 use std::time::Instant;
 
 impl Tracer<'_> {
-    /// Reads what an address space has noted. `all`: also what stands behind a note that is not complete, as nobody completes it any more.
+    /// Reads the notes of an address space. `all`: also notes that follow an incomplete note, because nobody completes
+    /// it any more.
     pub(super) fn hear(&mut self, id: u32, all: bool) {
         let notes = self.spaces.get_mut(&id).map(|space| space.hear(all)).unwrap_or_default();
         self.log_notes(id, &notes);
@@ -19,7 +20,8 @@ impl Tracer<'_> {
         self.spaces.values().any(|space| space.trampolines.is_some())
     }
 
-    /// Reads what all have noted, and lets the functions stop that note nothing new.
+    /// Reads the notes of all address spaces, and sets breakpoints in the trampolines of functions that note nothing
+    /// new.
     pub(super) fn hear_all(&mut self) {
         for id in self.spaces.keys().copied().collect::<Vec<_>>() {
             self.hear(id, false);
@@ -29,14 +31,15 @@ impl Tracer<'_> {
         }
     }
 
-    /// Ends the time of trampolines in the address space of a stopped thread, if it has any.
+    /// Ends the use of trampolines in the address space of a stopped thread, if it has any.
     pub(super) fn settle(&mut self, thread: Pid) {
         let Some(id) = self.tasks.get(thread).map(|task| task.space) else { return };
         let notes = self.spaces.get_mut(&id).map(|space| space.settle(true)).unwrap_or_default();
         self.log_notes(id, &notes);
     }
 
-    /// Sets a thread that is about to have a signal for a fault in a trampoline to where the same instruction stands in its function.
+    /// Moves a thread that is about to receive a signal for a fault in a trampoline to the same instruction in its
+    /// function.
     pub(super) fn fault(&mut self, thread: Pid) -> Result<()> {
         let Some(task) = self.tasks.get(thread).copied() else { return Ok(()) };
         self.hear(task.space, false);
@@ -50,12 +53,12 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Arms what a thread has just mapped, as far as that is known at this address; breakpoints are set at once where its process is at
-    /// rest.
+    /// Arms a file that a thread has just mapped, if it can be identified by this address. Sets breakpoints at once if
+    /// the process is stopped.
     pub(super) fn look_at_mapped(&mut self, thread: Pid, id: u32, at: Option<u64>) -> Result<()> {
         let Some(space) = self.spaces.get_mut(&id) else { return Ok(()) };
         let stopped = Instant::now();
-        // Trampolines are there as long as there is one thread.
+        // Trampolines exist only while there is one thread.
         space.at_rest |= space.trampolines.is_some();
         let armed = at.and_then(|address| space.arm_mapped(thread, address, &mut self.modules));
         let looked = armed.map_or_else(|| space.look_at_mappings(thread, &mut self.modules), Ok);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Begin and end of a pair: the recorder, and the thread that shares its processor.
+//! Begins and ends a pair: the recorder and the thread that shares its processor.
 
 use super::{TaskState, Tracer};
 use crate::breakpoints::modules::Site;
@@ -7,7 +7,7 @@ use crate::breakpoints::tasks::Task;
 use nix::unistd::Pid;
 
 impl Tracer<'_> {
-    /// A thread hit the breakpoint at a function or block: it may be one that tells processors, or one of many hits.
+    /// Handles a hit of the breakpoint at a function or block, which may report processors, or may be one of many hits.
     pub(super) fn pair_or_part(&mut self, task: Task, thread: Pid, site: Site) {
         if !self.settings.share_processor {
             return;
@@ -24,7 +24,8 @@ impl Tracer<'_> {
         if window || !self.pairing.hit(thread) || self.kernel.paired().is_some() {
             return;
         }
-        // A program that was started ends with us; one that runs would keep our processor.
+        // A program that was started ends with the recorder; one that was attached to would be left with our processor
+        // only.
         let alone = thread == task.process && self.tasks.of_process(thread).len() == 1;
         let may = self.root.is_some() && !self.letting_go && alone && task.state == TaskState::Following;
         if !may || !space.hides_processors(&self.modules) || self.kernel.pair(thread).is_err() {
@@ -32,7 +33,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Ends the pair where hits have become rare, or a window is open: its time is measured.
+    /// Ends the pair if hits have become rare, or if a window is open, because the window measures time.
     pub(super) fn part_if_calm(&mut self) {
         if self.pairing.is_calm() {
             self.pairing.begin();

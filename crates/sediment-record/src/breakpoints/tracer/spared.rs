@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that breakpoints, or tracing alone, would harm.
+//! Spares processes that breakpoints, or mere tracing, would harm.
 //!
-//! No breakpoint stands in those that use SIGTRAP themselves, as one would end that. They are followed, for the programs that they become or
-//! start. Those that look for leaks of memory are let go: for that they trace themselves.
+//! A process that uses SIGTRAP itself gets no breakpoints, because they would break that use. It is still followed,
+//! because it may exec or start other programs. A process that searches for memory leaks is detached, because it traces
+//! itself.
 
 use super::Tracer;
 use super::halts::HaltPurpose;
@@ -12,30 +13,32 @@ use nix::unistd::Pid;
 use sediment_core::skipped::Reason;
 
 impl Tracer<'_> {
-    /// A thread is at a function that sets how signals are handled. If it is SIGTRAP, its breakpoints are taken out before.
+    /// Handles a thread at a function that sets signal handlers. If the signal is SIGTRAP, its breakpoints are removed
+    /// first.
     pub(super) fn sets_handler(&mut self, id: u32, registers: &Registers) {
         let Some(action) = registers.system_call().action_of(libc::SIGTRAP) else { return };
         let Some(space) = self.spaces.get(&id) else { return };
-        // The handler stands first.
+        // The handler is the first field.
         if space.memory.number(action) != Some(libc::SIG_DFL as u64) {
             self.stay_out(id, "handles or ignores SIGTRAP");
         }
     }
 
-    /// True if a thread met a breakpoint while it blocked a SIGTRAP that was sent to it: the kernel keeps one of them, and tells it as sent.
+    /// True if a thread hit a breakpoint while it blocked a SIGTRAP that was sent to it: the kernel keeps only one of
+    /// the two and reports it as sent.
     pub(super) fn is_merged_trap(&self, thread: Pid) -> bool {
         let space = self.tasks.get(thread).and_then(|task| self.spaces.get(&task.space));
         let (Some(space), Ok(registers)) = (space, self.kernel.registers(thread)) else { return false };
         self.kernel.blocks_all_but_traps(thread) && space.is_ours(&self.modules, registers.trap_address())
     }
 
-    /// Use of SIGTRAP in an address space, as its threads tell.
+    /// Returns the way in which the threads of an address space use SIGTRAP.
     pub(super) fn use_of_traps(&self, id: u32) -> Option<&'static str> {
         self.tasks.of_space(id).into_iter().find_map(|thread| self.kernel.use_of_traps(thread))
     }
 
-    /// Takes the breakpoints out of what uses SIGTRAP unheard, by system calls of its own. Looks at a few address spaces, and at the next ones
-    /// when it is called again.
+    /// Removes the breakpoints from processes that use SIGTRAP by system calls of their own. Checks a few address
+    /// spaces per call, and the next ones in the next call.
     pub(super) fn look_at_traps(&mut self) {
         const AT_ONCE: usize = 4;
         let next = self.spaces.range(self.looked_at_traps..).chain(self.spaces.range(..self.looked_at_traps));
@@ -49,7 +52,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes the breakpoints of an address space out; its threads are followed further.
+    /// Removes the breakpoints of an address space; its threads are followed further.
     fn stay_out(&mut self, id: u32, why: &str) {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.arms_nothing()) else { return };
         let process = space.process;
@@ -57,7 +60,7 @@ impl Tracer<'_> {
         self.halt(id, if self.letting_go { HaltPurpose::LetGo } else { HaltPurpose::StayOut });
     }
 
-    /// Use of SIGTRAP by a process that has just become a program with the code of these files.
+    /// Returns the way in which a process that has just called exec uses SIGTRAP; `code` has its files.
     pub(super) fn use_of_traps_by(&self, process: Pid, code: &[u32]) -> Option<&'static str> {
         let is_go = || code.iter().any(|module| self.modules.get(*module).calls_kernel());
         let by_file = || is_go().then_some("handles SIGTRAP by the runtime of Go");
@@ -72,7 +75,8 @@ impl Tracer<'_> {
         );
     }
 
-    /// Spares a process that looks for leaks of memory, by the code of these files, and tells so; true if it is to be let go.
+    /// Spares a process that searches for memory leaks, as the code of these files shows, and reports it. True if the
+    /// process is to be detached.
     pub(super) fn spares_search_for_leaks(&mut self, process: Pid, code: &[u32]) -> bool {
         let looks = code.iter().any(|module| self.modules.get(*module).looks_for_leaks());
         let looks = looks && !self.kernel.finds_no_leaks(process);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trampolines: first uses that a program notes by itself, without a stop.
+//! Trampolines, with which a program notes first uses by itself, without a stop.
 //!
-//! A jump takes the place of a function's first instructions. It leads to a few instructions in memory of our own, which note that the
-//! function runs and who called it, execute what gave way, and jump back. The recorder reads the notes.
+//! A jump replaces a function's first instructions. It leads to code in memory that the recorder mapped. That code
+//! notes the function and its caller, executes the replaced instructions and jumps back. The recorder reads the notes.
 //!
 //! ```text
-//! exec, one thread ─► memory shared with us, by system calls of the program's own; jumps as code is mapped
-//! every look around ─► notes are read; functions that have run get a breakpoint in their trampoline
-//! that breakpoint ─► the thread stands: their jumps give way to what was there
-//! fork, vfork, clone, the end ─► the thread stands: all jumps give way, to breakpoints where the recording goes on
+//! exec, one thread ─► the program maps memory shared with us; jumps are set when code is mapped
+//! at intervals ─► notes are read; functions that have run get a breakpoint in their trampoline
+//! such a breakpoint ─► the thread is stopped: the original code replaces the jumps of these functions
+//! fork, vfork, clone, the end ─► the thread is stopped: the original code replaces all jumps, with
+//!                                 breakpoints if the recording continues
 //! ```
 //!
-//! Jumps come and go only while the one thread of the process stands still, so nobody executes half of one. What a trampoline may
-//! replace says [`super::detours`]; its code is in [`stub`]. The memory stays: a thread may stand in it, and its notes outlive the process.
+//! Jumps are set and removed only while the process's only thread is stopped, so nobody executes half a jump.
+//! [`super::detours`] decides which instructions a trampoline may replace; [`stub`] has its code. The memory stays
+//! mapped: a thread may be executing it, and its notes outlive the process.
 
 mod stub;
 
@@ -33,20 +35,20 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use stub::{DisplacedCode, RECORD, StubTargets};
 
-/// Bytes of memory at whose multiples mappings begin.
+/// Page size: mappings begin at multiples of it.
 const PAGE: u64 = super::budget::PAGE;
 /// Most bytes of one trampoline.
 const LONGEST: u64 = 112;
-/// Distance from the first mapping of the program to what is mapped before it.
+/// Distance between the program's first mapping and the memory mapped before it.
 const GAP: u64 = 16 * PAGE;
-/// End of the addresses of programs that are linked to fixed ones.
+/// End of the addresses of programs that are linked to fixed addresses.
 const LOW: u64 = 1 << 32;
-/// Records beyond one for each function: a signal may come while one is written.
+/// Records in addition to one for each function: a signal may arrive while a record is written.
 const SPARE: u64 = 1024;
-/// Name of the memory, and as /proc/ID/maps shows it.
+/// Name of the memory in /proc/ID/maps.
 const NAME: &[u8] = b"sediment\0";
 pub(super) const SHOWN: &str = "/memfd:sediment (deleted)";
-/// Where the first byte stands that tells whether a function has run; the number of records is in front.
+/// Offset of the bytes that show whether a function has run; the number of records is before them.
 const SEEN: u64 = 64;
 
 /// The trampolines of a process, and the jumps to them.
@@ -56,35 +58,35 @@ pub(super) struct Trampolines {
     areas: [TrampolineArea; 2],
     most: u64,
     log: u64,
-    /// By id from 1 on.
+    /// By trampoline id, beginning with 1.
     pub(super) stubs: Vec<Stub>,
-    /// Records that were read.
+    /// Number of records that were read.
     read: u64,
-    /// True if functions have run that have no breakpoint in their trampolines.
+    /// True if some functions have run but have no breakpoint in their trampolines yet.
     has_news: bool,
-    /// Where the dynamic linker maps files.
+    /// Places in the dynamic linker that map files.
     pub(super) mappers: Vec<Mapper>,
 }
 
-/// A place of the dynamic linker that maps files, of which a jump leads to code of ours.
+/// A place in the dynamic linker that maps files, with a jump to our code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mapper {
-    /// Where a thread stops that has mapped code, and where that is in the file.
+    /// Address at which a thread stops after it has mapped code, and the address of this place in the file.
     stops_at: u64,
     offset: u64,
-    /// Where the jump stands, the jump, and what it replaces.
+    /// Address of the jump, the jump, and the bytes that it replaces.
     at: u64,
     jump: [u8; JUMP],
     original: [u8; JUMP],
 }
 
-/// Memory for trampolines at one place of the program, and the notes, which every place shares.
+/// Memory for trampolines near one part of the program, and the notes, which all areas share.
 #[derive(Debug, Clone, Copy)]
 struct TrampolineArea {
     notes: u64,
-    /// The writer is at its beginning.
+    /// Address of the code, which begins with the writer.
     code: u64,
-    /// Where its code begins in the file.
+    /// Offset of its code in the file.
     offset: u64,
     size: u64,
     used: u64,
@@ -94,17 +96,17 @@ struct TrampolineArea {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stub {
     pub(super) site: Site,
-    /// Address of the trampoline, and where that is in the file.
+    /// Address of the trampoline, and its offset in the file.
     pub(super) address: u64,
     offset: u64,
-    /// First byte of the function, and of the jump.
+    /// Address of the function, and of the jump.
     pub(super) entry: u64,
     pub(super) jump_at: u64,
-    /// Bytes of the instructions that give way.
+    /// Length of the replaced instructions in bytes.
     pub(super) length: u8,
     /// The jump.
     pub(super) jump: [u8; JUMP],
-    /// Bytes before, from the function's first to the end of the jump.
+    /// Original bytes, from the function's first byte to the end of the jump.
     pub(super) original: [u8; LONGEST_CHANGE],
     pub(super) state: TrampolineState,
     /// True while there is a breakpoint in the trampoline.
@@ -114,21 +116,21 @@ pub(super) struct Stub {
 /// State of a trampoline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrampolineState {
-    /// Nobody was here.
+    /// The function has not run.
     Waits,
     /// The function has run; the jump is still there.
     Seen,
-    /// The same, with a breakpoint in the trampoline.
+    /// The function has run, the jump is still there, and the trampoline has a breakpoint.
     Gated,
     /// Nothing jumps here any more.
     Idle,
 }
 
-/// A function that has run, and the return address.
+/// A function that has run, and its return address.
 pub(super) type Note = (Site, u64);
 
 impl Mapper {
-    /// The change to the jump, or back.
+    /// Change that sets the jump, or removes it.
     pub(super) fn change(&self, jumps: bool) -> CodeChange {
         let (from, to) = if jumps { (&self.original, &self.jump) } else { (&self.jump, &self.original) };
         let mut change = CodeChange::new(self.at, to);
@@ -138,8 +140,9 @@ impl Mapper {
 }
 
 impl Trampolines {
-    /// Maps memory for this many trampolines for the program and for libraries into a process that has just become a program, whose
-    /// lowest address is `lowest`. It makes the system calls itself, by the instruction at `at`, with this memory below its stack.
+    /// Maps memory for this many trampolines, for the program and for libraries, into a process that has just called
+    /// exec and whose lowest address is `lowest`. The process makes the system calls itself, with the instruction at
+    /// `at`; their arguments are in memory below its stack.
     pub(super) fn lay(
         kernel: &dyn Kernel,
         thread: Pid,
@@ -162,7 +165,7 @@ impl Trampolines {
             let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | fixed;
             call(libc::SYS_mmap, [address, length, protection as u64, flags as u64, file as u64, offset])
         };
-        // A program at a fixed low address may map what it wants below itself; its functions have breakpoints.
+        // A program at a fixed low address may map anything below itself, so its functions have breakpoints.
         let below = |size: u64| lowest.checked_sub(GAP + notes + size).filter(|start| *start >= LOW);
         let (data, code) = (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ | libc::PROT_EXEC);
         let (mut results, mut opened): (Vec<i64>, Option<io::Result<File>>) = (Vec::new(), None);
@@ -199,7 +202,7 @@ impl Trampolines {
             .unwrap_or_else(|| Err(io::Error::other("the process cannot map memory for trampolines")))?;
         let area = |results: &[i64], offset, size| {
             let [notes, code] = [0, 1].map(|index| results.get(index).copied().filter(|result| *result > 0));
-            // Where it could not be mapped no trampoline fits.
+            // Without a mapping, no trampoline fits.
             let (notes, code) = notes.zip(code).unwrap_or((0, 0));
             let size = if code == 0 { 0 } else { size };
             TrampolineArea { notes: notes as u64, code: code as u64, offset, size, used: 0 }
@@ -222,7 +225,7 @@ impl Trampolines {
         Ok(laid)
     }
 
-    /// Puts the code that writes into the beginning of each area.
+    /// Writes the writer's code to the beginning of each area.
     fn put_writers(&mut self) -> io::Result<()> {
         for area in self.areas.iter_mut().filter(|area| area.size > 0) {
             let written = StubTargets {
@@ -241,7 +244,8 @@ impl Trampolines {
         Ok(())
     }
 
-    /// Makes code that stops a thread of the dynamic linker, this module with this bias, when it has mapped code.
+    /// Makes code that stops a thread of the dynamic linker, which is this module with this bias, after it has mapped
+    /// code.
     pub(super) fn watch_mappings(&mut self, module: &Module, bias: u64) -> Option<()> {
         let detour = ISA.detour.as_ref()?;
         let area = &mut self.areas[1];
@@ -266,8 +270,8 @@ impl Trampolines {
         self.mappers.iter().any(|mapper| mapper.stops_at == address)
     }
 
-    /// Makes a trampoline for each of these entries of an image, where one fits; those that have one. `bias` is the difference
-    /// between addresses in memory and in the file.
+    /// Makes a trampoline for each of these entries of an image, if one fits. Returns the entries that have one. `bias`
+    /// is the difference between addresses in memory and in the file.
     pub(super) fn make(
         &mut self,
         (id, module, bias): (u32, &Module, u64),
@@ -331,13 +335,13 @@ impl Trampolines {
         Ok(made)
     }
 
-    /// The addresses of memory that the trampolines from the one of this index on take.
+    /// Addresses of the memory that the trampolines from this index on use.
     pub(super) fn pages(&self, from: usize) -> impl Iterator<Item = u64> {
         self.stubs[from..].iter().map(|stub| stub.address)
     }
 
-    /// The functions that have run since this was last asked, in their order. `all`: a record that is not complete is passed over;
-    /// else what comes behind one waits, as a signal may have come while it was written.
+    /// Returns the functions that have run since the last call, in order. `all`: skips an incomplete record; otherwise
+    /// the records after an incomplete one wait, because a signal may have arrived while it was written.
     pub(super) fn notes(&mut self, all: bool) -> Vec<Note> {
         let mut number = [0; 8];
         if self.file.read_exact_at(&mut number, 0).is_err() {
@@ -379,14 +383,14 @@ impl Trampolines {
         }
     }
 
-    /// Takes the breakpoint in a trampoline out, in which a thread stands at it.
+    /// Removes the breakpoint in a trampoline at which a thread is stopped.
     pub(super) fn open_gate(&mut self, address: u64) {
         for stub in self.stubs.iter_mut().filter(|stub| stub.address == address) {
             stub.is_closed &= self.file.write_all_at(&stub::FIRST, stub.offset).is_err();
         }
     }
 
-    /// Takes all breakpoints in trampolines out: a thread may be about to go on there when nobody follows it any more.
+    /// Removes all breakpoints in trampolines: a thread may execute them when nobody follows it any more.
     pub(super) fn open(&mut self) {
         for stub in self.stubs.iter_mut().filter(|stub| stub.is_closed) {
             stub.is_closed &= self.file.write_all_at(&stub::FIRST, stub.offset).is_err();
@@ -396,12 +400,12 @@ impl Trampolines {
         }
     }
 
-    /// The instruction that a thread executes in a trampoline in place of one at another address, with which the trampoline goes idle; None
-    /// where it executes none.
+    /// Returns the trampoline and the original address of an instruction that a thread executes in the trampoline;
+    /// `None` for an address that holds no such instruction. The trampoline becomes idle.
     pub(super) fn replaced(&self, modules: &Modules<'_>, address: u64) -> Option<(usize, u64)> {
         let detour = ISA.detour.as_ref()?;
         self.areas.iter().find(|area| (area.code..area.code + area.used).contains(&address))?;
-        // Those of one area lie in their order.
+        // Trampolines of one area are in order.
         let near = |(_, stub): &(usize, &Stub)| (stub.address..stub.address + LONGEST).contains(&address);
         let all = self.stubs.iter().enumerate().filter(near);
         let (index, stub) = all.max_by_key(|(_, stub)| stub.address)?;

@@ -2,64 +2,65 @@
 //! Code of one trampoline, for x86-64.
 //!
 //! ```text
-//!         lea  rsp, [rsp - 128]      the red zone of whoever jumps here stays
+//!         lea  rsp, [rsp - 128]      keeps the red zone of the caller
 //!         push rcx
 //!         movzx ecx, byte [seen]
 //!         jrcxz first                changes no flags
 //! done:   pop  rcx
 //!         lea  rsp, [rsp + 128]
 //!         the function's first instructions
-//!         jmp  behind them
+//!         jmp  to the next instruction
 //! first:  lea  rcx, [done]; push rcx; push id; jmp writer
 //!
-//! writer: pushfq; push rax           of all trampolines of an area: seen[id] = 1; index = number++;
+//! writer: pushfq; push rax           for all trampolines of an area: seen[id] = 1; index = number++;
 //!         …                          log[index] = return address, id
 //!         pop rax; popfq; lea rsp, [rsp + 16]; jmp [rsp - 8]
 //! ```
 //!
-//! Every register and flag is as before when the function's instructions begin, and so is all memory that the program may use.
+//! When the function's instructions begin, every register and flag has its former value, and so has all memory that the
+//! program may use.
 
 use sediment_core::isa::Detour;
 
 /// Bytes of a record in the log: the id of a trampoline from 1 on, and the return address.
 pub(super) const RECORD: u64 = 16;
 
-/// First byte of every trampoline, of `lea rsp, [rsp - 128]`.
+/// First byte of every trampoline: of `lea rsp, [rsp - 128]`.
 pub(super) const FIRST: [u8; 1] = [0x48];
 /// `nop`.
 pub(super) const NOTHING: [u8; 1] = [0x90];
-/// Bytes before a function's own instructions.
+/// Number of bytes before the function's own instructions.
 pub(super) const OWN: u64 = DONE + 9;
-/// Bytes before `done`.
+/// Number of bytes before `done`.
 const DONE: u64 = 15;
 
-/// Addresses of what trampolines write to, as the program sees them.
+/// Addresses to which trampolines write, as the program sees them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StubTargets {
     /// Bytes by id: whether the function has run.
     pub(super) seen: u64,
     /// Number of records.
     pub(super) number: u64,
-    /// Records, and how many fit.
+    /// Records, and the number of records that fit.
     pub(super) log: u64,
     pub(super) most: u32,
 }
 
-/// Instructions that a trampoline executes for a function.
+/// Instructions that a trampoline executes in place of a function.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisplacedCode<'a> {
     /// Their bytes.
     pub(super) code: &'a [u8],
-    /// Address of the first.
+    /// Address of the first instruction.
     pub(super) address: u64,
-    /// True if the function does not go on behind them.
+    /// True if the function does not go on after them.
     pub(super) ends: bool,
-    /// True if their bytes are the same everywhere.
+    /// True if they have the same bytes at any address.
     pub(super) plain: bool,
 }
 
-/// Appends the trampoline at this address that writes this id (from 1 on) by the writer at another; None where something is too far
-/// from there.
+/// Appends the trampoline at this address, which writes this id (from 1 on) with the writer at another address. Returns
+/// `None` if an address is too far away.
 pub(super) fn stub(
     out: &mut Vec<u8>,
     address: u64,
@@ -95,7 +96,7 @@ pub(super) fn stub(
     Some(())
 }
 
-/// The code that writes for all trampolines near this address; None where something is too far from there.
+/// Code that writes for all trampolines near this address; `None` if an address is too far away.
 pub(super) fn writer(address: u64, written: StubTargets) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut code = Assembler::at(address, &mut bytes);
@@ -122,34 +123,35 @@ pub(super) fn writer(address: u64, written: StubTargets) -> Option<Vec<u8>> {
     code.out[to_full - 1] = (full - to_full) as u8;
     code.put(&[0x58, 0x9d]); // pop rax; popfq
     code.put(&[0x48, 0x8d, 0x64, 0x24, 0x10]); // lea rsp, [rsp + 16]
-    code.put(&[0xff, 0x64, 0x24, 0xf8]); // jmp [rsp - 8]: a signal leaves what is so near
+    code.put(&[0xff, 0x64, 0x24, 0xf8]); // jmp [rsp - 8]: a signal leaves memory this close to rsp alone
     Some(bytes)
 }
 
-/// Bytes of a system call and of loading its number, as the dynamic linker maps files.
+/// Instructions of the dynamic linker that map files: load the number of the system call, and make it.
 pub(super) const MAPS: [u8; 7] = [0xb8, 9, 0, 0, 0, 0x0f, 0x05];
-/// Bytes before the breakpoint of [`mapping`].
+/// Offset of the breakpoint in [`mapping`].
 pub(super) const MAPPED: u64 = 12;
 
-/// Code at this address that maps memory in place of [`MAPS`] at another, stops if it can be executed, and goes on there.
+/// Code at this address that maps memory in place of the [`MAPS`] at `replaced`, stops if the memory is executable, and
+/// returns there.
 pub(super) fn mapping(address: u64, replaced: u64, detour: &Detour) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut code = Assembler::at(address, &mut bytes);
     code.put(&MAPS); // mov eax, 9; syscall
     code.put(&[0xf6, 0xc2, 0x04]); // test dl, PROT_EXEC
-    code.put(&[0x74, 0x01, 0xcc]); // jz behind int3
+    code.put(&[0x74, 0x01, 0xcc]); // jz to the instruction after int3
     code.put(&(detour.jump)(code.here(), replaced.wrapping_add(MAPS.len() as u64))?);
     Some(bytes)
 }
 
-/// Code that grows from an address on.
+/// Code that is appended from an address on.
 struct Assembler<'a> {
     out: &'a mut Vec<u8>,
     start: u64,
 }
 
 impl<'a> Assembler<'a> {
-    /// Code at this address, behind what is there.
+    /// Appends at this address, after the existing code.
     fn at(address: u64, out: &'a mut Vec<u8>) -> Self {
         Self { start: address.wrapping_sub(out.len() as u64), out }
     }
@@ -158,12 +160,12 @@ impl<'a> Assembler<'a> {
         self.start.wrapping_add(self.out.len() as u64)
     }
 
-    /// Puts bytes whose number the compiler knows, which makes it quick.
+    /// Appends bytes whose number the compiler knows, which is faster.
     fn put<const LENGTH: usize>(&mut self, bytes: &[u8; LENGTH]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Puts an opcode, the distance to this address from the end of the instruction, and what follows that.
+    /// Appends an opcode, the distance from the end of the instruction to this address, and the bytes that follow.
     fn relative<const LENGTH: usize, const BEHIND: usize>(
         &mut self,
         opcode: &[u8; LENGTH],
