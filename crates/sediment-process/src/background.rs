@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that run beside others: a server that is measured while another program drives it, a counter that is attached to it.
+//! Programs that run while others do: a server that is measured while another program drives it, or a counter attached
+//! to it.
 //!
-//! A [`Background`] program has a process group of its own. It is ended by a signal and waited for; dropped, it and all that
-//! descend from it are ended, so that no error on the way leaves a server behind. A server that was given a signal to be ended
-//! by is sent it first, and a few seconds: ended by force it would leave shared memory behind.
+//! A [`Background`] program has a process group of its own. [`Background::end`] sends it a signal and waits for it.
+//! Dropping it ends it and all its descendants, so that no error leaves a server running. A server with a configured
+//! signal receives that signal first and has a few seconds to end, because a killed server would leave shared memory
+//! allocated.
 //!
-//! [`Background::account`] reads what its processes have used so far from /proc: their own times and those of children that
-//! they have waited for, so that a process which ends between two looks is not lost.
+//! [`Background::account`] reads the resources used by its processes from /proc. They include the times of children
+//! that the processes have waited for, so a process that ends between two reads is not lost.
 
 use crate::command::{
     Collector, Command, EndedProcess, Keep, Stop, Usage, descendants, end_group, feed, has_ended, kill_tree,
@@ -24,16 +26,16 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// Bytes of a background program's output that are kept, the last ones.
+/// Number of last bytes of a background program's output that are kept.
 const KEPT_OF_LOG: usize = 64 * 1024;
 
-/// Interval between two looks at a condition.
+/// Interval between two checks of a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Time that a dropped program has to end after its signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A program that runs meanwhile.
+/// A program in the background.
 #[derive(Debug)]
 pub struct Background {
     child: Child,
@@ -43,47 +45,47 @@ pub struct Background {
     output: Option<Collector>,
     errors: Option<Collector>,
     ended_by: Option<Signal>,
-    /// Once it is, its id may be another's.
+    /// True once it was waited for: its id may then be another process's.
     reaped: bool,
 }
 
-/// Sign by which a server shows that it accepts work.
+/// Sign that a server accepts work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
     /// This command exits with 0.
     Command(Box<Command>),
-    /// Something accepts connections at this TCP address, `host:port`.
+    /// A TCP address, `host:port`, accepts connections.
     Port(String),
-    /// Something accepts connections at this Unix socket.
+    /// A Unix socket accepts connections.
     Socket(PathBuf),
     /// Its output holds this text.
     Log(String),
-    /// It is perf, and has opened its counters.
+    /// The program is perf and has opened its counters.
     Counting,
 }
 
-/// Resources used by a set of processes so far.
+/// Resources used so far by a set of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Account {
-    /// Seconds on a processor outside the kernel.
+    /// Seconds of processor time outside the kernel.
     pub user: f64,
-    /// Seconds on a processor inside the kernel.
+    /// Seconds of processor time inside the kernel.
     pub system: f64,
-    /// Page faults that needed no reading.
+    /// Page faults without a read from disk.
     pub minor_faults: u64,
-    /// Page faults that had to read.
+    /// Page faults with a read from disk.
     pub major_faults: u64,
-    /// Peak resident memory of the largest process that is there now, in bytes.
+    /// Peak resident memory of the largest running process, in bytes.
     pub peak_memory: u64,
     /// Number of processes.
     pub processes: usize,
 }
 
 impl Background {
-    /// Starts a program in a process group of its own. Its time limit is not looked at: whoever waits for it sets one.
+    /// Starts a program in a process group of its own. Ignores its time limit: the caller that waits for it sets one.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(command: &Command) -> Result<Self> {
         let stop = command.stop.clone().unwrap_or_default();
         let mut child = start(&command.clone().stopped_by(&stop), Stdio::piped())?;
@@ -103,17 +105,17 @@ impl Background {
         })
     }
 
-    /// The program, to be sent this signal and given a few seconds where it is dropped before its end.
+    /// Sets the signal that the program receives, with a few seconds to end, when it is dropped before its end.
     #[must_use]
     pub fn ended_by(mut self, signal: Signal) -> Self {
         self.ended_by = Some(signal);
         self
     }
 
-    /// Waits until it takes work.
+    /// Waits until it accepts work.
     ///
     /// # Errors
-    /// When it ends before, when that takes longer than `limit`, or when its [`Stop`] is asked; the hint holds the last lines of
+    /// If it ends first, if that takes longer than `limit`, or if its [`Stop`] is set; the hint has the last lines of
     /// its log.
     pub fn wait_until(&mut self, ready: &Ready, limit: Duration) -> Result<()> {
         let begun = Instant::now();
@@ -140,7 +142,7 @@ impl Background {
         }
     }
 
-    /// True once the server accepts work; a command that asks it may take no longer than `left`.
+    /// True once the server accepts work. A command that checks this may take at most `left`.
     fn is_ready(&self, ready: &Ready, left: Duration) -> bool {
         match ready {
             Ready::Command(probe) => {
@@ -157,7 +159,7 @@ impl Background {
         }
     }
 
-    /// True if the process has counters open, and as many as a moment ago.
+    /// True if the process has open counters, and as many as a moment ago.
     fn counters_open(&self) -> bool {
         let count = || {
             let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
@@ -170,7 +172,7 @@ impl Background {
         before > 0 && before == count()
     }
 
-    /// Its standard error and standard output so far, at most the last 64 KiB of each.
+    /// Its standard error and standard output so far, the last 64 KiB of each.
     #[must_use]
     pub fn log(&self) -> String {
         let said = |collector: &Option<Collector>| {
@@ -181,7 +183,7 @@ impl Background {
     }
 
     fn log_as_hint(&self) -> String {
-        // What it said last may still be in the pipe.
+        // Its last output may still be in the pipe.
         thread::sleep(LOOK_AGAIN);
         let lines = crate::command::last_lines(self.log().as_bytes(), 12);
         if lines.is_empty() {
@@ -191,12 +193,12 @@ impl Background {
         }
     }
 
-    /// Waits a moment, in which a process that is about to end has ended.
+    /// Waits briefly, so that a process that is about to end has ended.
     pub fn pause(&self) {
         thread::sleep(LOOK_AGAIN);
     }
 
-    /// The process and all that descend from it, by their ids.
+    /// Ids of the process and all its descendants.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let mut all = descendants(self.child.id());
@@ -204,12 +206,12 @@ impl Background {
         all
     }
 
-    /// Resources used by its processes so far. Times have the resolution of the kernel's ticks, mostly 10 ms each.
+    /// Resources used so far by its processes. Times have the resolution of the kernel's ticks, mostly 10 ms each.
     #[must_use]
     pub fn account(&self) -> Account {
         const LOOKS: usize = 100;
-        // A process that ends meanwhile passes its account on to its parent, and would be counted twice or not at all: so all are
-        // looked at again until none has come or gone.
+        // A process that ends meanwhile adds its resources to its parent's, and would be counted twice or not at all.
+        // So all are read again until no process has started or ended.
         let mut sum = Account::default();
         for _ in 0..LOOKS {
             let before = self.processes();
@@ -223,16 +225,16 @@ impl Background {
         sum
     }
 
-    /// True if it has ended by itself.
+    /// True if it ended without our signal.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         has_ended(self.child.id())
     }
 
-    /// Sends it the signal and waits for its end; after `limit` it is ended by force.
+    /// Sends it the signal and waits for its end; kills it after `limit`.
     ///
     /// # Errors
-    /// When it had to be ended by force, cannot be waited for, or its [`Stop`] is asked meanwhile.
+    /// If it had to be killed, cannot be waited for, or its [`Stop`] is set meanwhile.
     pub fn end(mut self, signal: Signal, limit: Duration) -> Result<EndedProcess> {
         let id = self.child.id();
         if !self.has_ended() {
@@ -240,7 +242,7 @@ impl Background {
         }
         let begun = Instant::now();
         while !self.has_ended() {
-            // Dropping ends it, here and below.
+            // Dropping it ends it, here and below.
             self.stop.check()?;
             if begun.elapsed() >= limit {
                 let seconds = limit.as_secs_f64();
@@ -289,10 +291,10 @@ fn send(process: u32, signal: Signal) {
     }
 }
 
-/// The signal of this name, with or without `SIG`.
+/// Returns the signal with this name, with or without `SIG`.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn signal(name: &str) -> Result<Signal> {
     let upper = name.to_ascii_uppercase();
     let full = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
@@ -302,7 +304,7 @@ pub fn signal(name: &str) -> Result<Signal> {
     })
 }
 
-/// Sums the resources of these processes; None where one of them is gone, or is just passing its account on.
+/// Sums the resources of these processes; `None` if one of them is gone or just adding its resources to its parent's.
 fn account_of(processes: &[u32]) -> Option<Account> {
     let mut sum = Account::default();
     for process in processes {
@@ -315,11 +317,12 @@ fn account_of(processes: &[u32]) -> Option<Account> {
     Some(sum)
 }
 
-/// Adds a line of /proc/ID/stat: its faults and times, and those of children waited for. Ticks are 1/100 s on every platform
-/// that Linux runs programs of (`sysconf(_SC_CLK_TCK)`). None where it is no such line, or the process is being removed.
+/// Adds the faults and times in a line of /proc/ID/stat, including children that were waited for. A tick is 1/100 s on
+/// every platform on which Linux runs programs (`sysconf(_SC_CLK_TCK)`). `None` if the line is malformed or the process
+/// is being removed.
 fn add_stat(sum: &mut Account, stat: &str) -> Option<()> {
     const TICKS_PER_SECOND: f64 = 100.0;
-    // Behind the name come fields 3 (state) and on.
+    // After the name come the fields from 3 (state) on.
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
     if *fields.first()? == "X" {
         return None;
@@ -350,7 +353,7 @@ mod tests {
         assert_eq!(sum.processes, 1);
     }
 
-    /// Children come and go all the time; what they used stays on the account.
+    /// Children start and end all the time; their resources stay in the sum.
     #[test]
     fn an_account_never_falls() {
         let script = "while :; do dd if=/dev/zero of=/dev/null bs=16M count=1 2>/dev/null; done";

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Command`] describes a program to start; [`run`] alone starts programs and waits for them, with a time limit and
-//! bounded output; [`EndedProcess`] is the result; [`Stop`] lets another thread or a signal end a program.
+//! [`Command`] describes a program to start. [`run`] starts a program and waits for it, with a time limit and bounded
+//! output. [`EndedProcess`] is the result. [`Stop`] lets another thread or a signal end a program.
 //!
-//! Rusage by child: the kernel gives it only through `wait4`, which no safe interface offers. `getrusage(RUSAGE_CHILDREN)` is the
-//! sum over all children that were ever reaped, so its growth over the reaping of one child is exactly that child's (with the
-//! descendants that it waited for itself). [`run`] first waits without reaping, then reads, reaps and reads again under a lock.
-//! The peak memory in the same structure is a maximum, not a sum, and has no such growth: it has to be asked for otherwise.
+//! Resources of a single child: the kernel returns them only from `wait4`, which has no safe interface.
+//! `getrusage(RUSAGE_CHILDREN)` is the sum over all reaped children, so its growth while one child is reaped is exactly
+//! the usage of that child and of the descendants that it waited for. [`run`] therefore waits without reaping, then
+//! reads, reaps and reads again under a lock. The peak memory in the same structure is a maximum and not a sum, so it
+//! must be read in another way.
 
 use crate::failed;
 use nix::libc::c_long;
@@ -28,47 +29,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time that pipes may stay open after their program has ended, held by a process it left behind.
+/// Time for which pipes may stay open after their program has ended, because a process that it left running holds them.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes of standard error that are kept for [`EndedProcess::last_words`].
+/// Number of bytes of standard error that are kept for [`EndedProcess::last_words`].
 const KEPT_OF_STANDARD_ERROR: usize = 64 * 1024;
 
-/// Interval at which a watchdog looks whether it was asked to end its program.
+/// Interval at which a watchdog checks whether it should end its program.
 const LOOK_FOR_STOP: Duration = Duration::from_millis(50);
 
-/// Asks running programs to be ended: by another thread, or by a signal handler through [`Stop::flag`].
+/// Flag that ends running programs: set by another thread, or by a signal handler through [`Stop::flag`].
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Not asked yet.
+    /// Makes a flag that is not set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks.
+    /// Sets the flag.
     pub fn ask(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// True if a stop was asked for.
+    /// True if the flag is set.
     #[must_use]
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// The flag itself, for a signal handler that sets it.
+    /// Returns the flag itself, for a signal handler that sets it.
     #[must_use]
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 
-    /// An error of kind [`ErrorCode::Interrupted`] once it was asked.
+    /// Fails with [`ErrorCode::Interrupted`] once the flag is set.
     ///
     /// # Errors
-    /// That one.
+    /// This error.
     pub fn check(&self) -> Result<()> {
         if self.asked() { Err(interrupted()) } else { Ok(()) }
     }
@@ -86,32 +87,32 @@ fn interrupted() -> Error {
     Error::new(ErrorCode::Interrupted, "interrupted")
 }
 
-/// A program to run, and with what.
+/// A program to run, with its arguments and conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// The program: an absolute path, or a name that is looked up on the search path.
+    /// The program: an absolute path, or a name on the search path.
     pub program: OsString,
     /// Its arguments, without its own name.
     pub arguments: Vec<OsString>,
-    /// Variables that are set beside those that this process has.
+    /// Variables that are set in addition to the environment of this process.
     pub environment: Vec<(OsString, OsString)>,
     /// Standard input of the program.
     pub input: StandardInput,
-    /// Where it runs.
+    /// Its working directory.
     pub folder: PathBuf,
-    /// It is ended, with its descendants, after this time.
+    /// Time after which it is ended together with its descendants.
     pub time_limit: Duration,
-    /// Where given, the program runs in a process group of its own, which a terminal's interrupt key does not reach; the whole
-    /// group is ended when this is asked, and whatever is left of it when the program has ended.
+    /// If given, the program runs in a process group of its own, which a terminal's interrupt key does not reach. The
+    /// whole group is ended when this is set, and the rest of the group when the program has ended.
     pub stop: Option<Stop>,
-    /// Another exit code than 0 is no failure.
+    /// True if exit codes other than 0 are not failures.
     pub may_fail: bool,
 }
 
 /// Source of a program's standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StandardInput {
-    /// Nothing.
+    /// No input.
     #[default]
     Empty,
     /// These bytes.
@@ -121,7 +122,7 @@ pub enum StandardInput {
 }
 
 impl Command {
-    /// A program without arguments and input, in this folder, with this time limit.
+    /// Makes a command without arguments and input, for this folder and time limit.
     #[must_use]
     pub fn new(program: impl Into<OsString>, folder: impl Into<PathBuf>, time_limit: Duration) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl Command {
         }
     }
 
-    /// Puts the program into a process group of its own, ended when `stop` is asked.
+    /// Runs the program in a process group of its own, which is ended when `stop` is set.
     #[must_use]
     pub fn stopped_by(mut self, stop: &Stop) -> Self {
         self.stop = Some(stop.clone());
@@ -150,7 +151,7 @@ impl Command {
         self
     }
 
-    /// Runs the program under another one, which is given these arguments and then the program with its own.
+    /// Runs the program under a tool: its arguments are `arguments`, then the program and the program's arguments.
     #[must_use]
     pub fn under<S: Into<OsString>>(&self, tool: &str, arguments: impl IntoIterator<Item = S>) -> Self {
         let mut all: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
@@ -167,59 +168,59 @@ impl Command {
     }
 }
 
-/// Exit status or signal by which a program ended.
+/// Outcome of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// By itself, with this exit code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signalled(i32),
-    /// It was ended because its time was over.
+    /// It was ended at its time limit.
     OutOfTime,
-    /// It was ended because [`Command::stop`] was asked.
+    /// It was ended because [`Command::stop`] was set.
     Stopped,
 }
 
 /// Resources that a program used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// From start to end by the clock on the wall.
+    /// Clock time from start to end.
     pub wall: Duration,
-    /// Time on a processor in the program itself, its waited-for descendants included, like the following ones.
+    /// Processor time in user mode, including descendants that were waited for, as in the following fields.
     pub user: Duration,
-    /// Time on a processor in the kernel.
+    /// Processor time in the kernel.
     pub system: Duration,
-    /// Page faults that needed no reading.
+    /// Page faults without a read from disk.
     pub minor_faults: u64,
-    /// Page faults that had to read from a file or swap.
+    /// Page faults with a read from a file or swap.
     pub major_faults: u64,
-    /// Context switches, voluntary and forced.
+    /// Context switches, voluntary and involuntary.
     pub context_switches: u64,
 }
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedProcess {
-    /// Id of the process that was started; free for others by now.
+    /// Id of the process; other processes may use it by now.
     pub process: u32,
     /// Exit status or signal.
     pub outcome: Outcome,
     /// Resources used.
     pub usage: Usage,
-    /// The first bytes of its standard output, up to the bound given to [`run`].
+    /// First bytes of its standard output, up to the limit given to [`run`].
     pub output: Vec<u8>,
-    /// Bytes of standard output beyond the bound.
+    /// Number of bytes of standard output beyond the limit.
     pub output_dropped: u64,
     errors: Vec<u8>,
 }
 
 impl EndedProcess {
-    /// A run of which only the end is known.
+    /// Makes the result of a run whose end alone is known.
     pub fn of(process: u32, outcome: Outcome, errors: Vec<u8>) -> Self {
         Self { process, outcome, usage: Usage::default(), output: Vec::new(), output_dropped: 0, errors }
     }
 
-    /// The last line that is not blank of its standard error, cut to a readable length; raw.
+    /// Last non-blank line of its standard error, cut to a readable length, not escaped.
     #[must_use]
     pub fn last_words(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.errors);
@@ -227,7 +228,7 @@ impl EndedProcess {
         Some(line.chars().take(300).collect())
     }
 
-    /// Its last lines: of standard error, or of standard output where it said nothing there; raw.
+    /// Last lines of its standard error, or of its standard output if standard error is empty; not escaped.
     #[must_use]
     pub fn last_lines(&self, count: usize) -> Vec<String> {
         let said =
@@ -235,16 +236,16 @@ impl EndedProcess {
         last_lines(said, count)
     }
 
-    /// The last bytes of its standard error, at most 64 KiB; raw.
+    /// Last bytes of its standard error, at most 64 KiB, not escaped.
     #[must_use]
     pub fn errors(&self) -> &[u8] {
         &self.errors
     }
 
-    /// This, if the program ended by itself with exit code 0, or with any if it [may fail](Command::may_fail).
+    /// Returns itself if the program exited with code 0, or with any code if it [may fail](Command::may_fail).
     ///
     /// # Errors
-    /// Otherwise, with the exit code or signal and the program's last words.
+    /// Otherwise. The error has the exit code or signal and the last line of standard error.
     pub fn successful(self, command: &Command) -> Result<Self> {
         let name = command.name();
         let error = match self.outcome {
@@ -265,12 +266,12 @@ impl EndedProcess {
     }
 }
 
-/// Starts a program, waits for it, and says how it went. Of its standard output the first `keep` bytes are kept; with `keep` 0 it
-/// goes nowhere and costs nothing.
+/// Starts a program, waits for it, and returns the result with the first `keep` bytes of its standard output. With
+/// `keep` 0, standard output is discarded at no cost.
 ///
 /// # Errors
-/// When the program cannot be started, its input cannot be opened, or it had to be ended because its time was over or
-/// [`Command::stop`] was asked.
+/// If the program cannot be started, if its input cannot be opened, or if it was ended at its time limit or because
+/// [`Command::stop`] was set.
 pub fn run(command: &Command, keep: usize) -> Result<EndedProcess> {
     let ended = observe(command, keep)?;
     match ended.outcome {
@@ -280,10 +281,10 @@ pub fn run(command: &Command, keep: usize) -> Result<EndedProcess> {
     }
 }
 
-/// As [`run`], but a program that had to be ended is an outcome too, with what it said until then.
+/// As [`run`], but a program that had to be ended is not an error: the result has its output so far.
 ///
 /// # Errors
-/// When the program cannot be started or its input cannot be opened.
+/// If the program cannot be started or its input cannot be opened.
 pub fn observe(command: &Command, keep: usize) -> Result<EndedProcess> {
     let started = Instant::now();
     let mut child = start(command, if keep == 0 { Stdio::null() } else { Stdio::piped() })?;
@@ -307,7 +308,7 @@ pub fn observe(command: &Command, keep: usize) -> Result<EndedProcess> {
     Ok(EndedProcess { process: id, outcome, usage, output, output_dropped, errors })
 }
 
-/// The last lines of a text that are not blank, cut to a readable length.
+/// Returns the last non-blank lines of a text, cut to a readable length.
 pub fn last_lines(text: &[u8], count: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut lines: Vec<String> = text
@@ -321,10 +322,10 @@ pub fn last_lines(text: &[u8], count: usize) -> Vec<String> {
     lines
 }
 
-/// Runs a tool for its own sake and says what it printed first, to see whether it is there.
+/// Runs a tool to see whether it is installed. Returns the first line of its output.
 ///
 /// # Errors
-/// Of kind [`ErrorCode::Unsupported`] when it is not there or does not work, with `hint` on how to get it.
+/// [`ErrorCode::Unsupported`] if the tool is missing or does not work, with `hint` on how to get it.
 pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Result<String> {
     let command =
         Command::new(tool, "/", Duration::from_secs(20)).with_arguments(arguments.iter().map(OsString::from));
@@ -343,7 +344,7 @@ pub(crate) fn out_of_time(command: &Command) -> Error {
         .with_hint("reduce its work, or raise the time limit")
 }
 
-/// Starts a program; standard error is a pipe, standard input as the command says.
+/// Starts a program. Standard error is a pipe; standard input is as in the command.
 pub fn start(command: &Command, output: Stdio) -> Result<Child> {
     let input = match &command.input {
         StandardInput::Empty => Stdio::null(),
@@ -376,7 +377,7 @@ pub fn start(command: &Command, output: Stdio) -> Result<Child> {
         })
 }
 
-/// Hands a program its input, in a thread of its own; a program that does not read it all is left in peace.
+/// Writes a program's input in a thread of its own. A program that does not read all of it is not an error.
 pub fn feed(child: &mut Child, input: &StandardInput) {
     if let (Some(mut pipe), StandardInput::Bytes(bytes)) = (child.stdin.take(), input) {
         let bytes = bytes.clone();
@@ -394,20 +395,21 @@ fn wait_without_reaping(id: u32) -> nix::Result<()> {
     }
 }
 
-/// True if a child has ended; it is not reaped, so that its id stays its own.
+/// True if a child has ended. It is not reaped, so its id is not reused.
 pub fn has_ended(id: u32) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
     let waited = waitid(Id::Pid(Pid::from_raw(id as i32)), flags);
     !matches!(waited, Ok(WaitStatus::StillAlive))
 }
 
-/// Held while a child is reaped between two looks at the usage of all children.
+/// Locked while a child is reaped between two reads of the usage of all children.
 static REAPING: Mutex<()> = Mutex::new(());
 
-/// Reaps a child that has ended, with the cost of it and of the children it waited for; `wall`: its run time.
+/// Reaps a child that has ended. Returns its resources, including those of children it waited for; `wall` is its run
+/// time.
 ///
 /// # Errors
-/// When it cannot be waited for.
+/// If it cannot be waited for.
 pub(crate) fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitStatus, Usage)> {
     let _guard = REAPING.lock().unwrap_or_else(PoisonError::into_inner);
     let before = getrusage(UsageWho::RUSAGE_CHILDREN)?;
@@ -429,7 +431,7 @@ pub(crate) fn reap(child: &mut Child, wall: Duration) -> std::io::Result<(ExitSt
     Ok((status, usage))
 }
 
-/// Outcome of a program by its exit status.
+/// Returns the outcome for an exit status.
 #[must_use]
 pub fn outcome(status: ExitStatus) -> Outcome {
     match (status.code(), status.signal()) {
@@ -438,14 +440,14 @@ pub fn outcome(status: ExitStatus) -> Outcome {
     }
 }
 
-/// Ends a process and its descendants when its time is over or its [`Stop`] is asked.
+/// Ends a process and its descendants at its time limit or when its [`Stop`] is set.
 pub struct Watchdog {
     finished: mpsc::Sender<()>,
     thread: JoinHandle<Option<Outcome>>,
 }
 
 impl Watchdog {
-    /// Watches a process that was started by this command.
+    /// Starts a watchdog for a process that was started by this command.
     pub fn start(process: u32, command: &Command) -> Self {
         let (finished, expired) = mpsc::channel();
         let (limit, stop) = (command.time_limit, command.stop.clone());
@@ -470,22 +472,24 @@ impl Watchdog {
         Self { finished, thread }
     }
 
-    /// Calls it off, before the process is reaped and its id free for others; how it struck, if it has.
+    /// Stops the watchdog, before the process is reaped and its id can be reused. Returns the outcome if the watchdog
+    /// has ended the process.
     pub fn stop(self) -> Option<Outcome> {
         drop(self.finished);
         self.thread.join().unwrap_or(None)
     }
 }
 
-/// Ends what is left of a process group, whose leader is not reaped yet, so that its id means this group and no other.
+/// Ends the remaining processes of a group whose leader is not reaped yet, so that its id still denotes this group.
 pub(crate) fn end_group(leader: u32) {
     if let Ok(leader) = i32::try_from(leader) {
         let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
     }
 }
 
-/// Ends a process and all that descend from it. They may be in the caller's process group, so that the terminal's interrupt key
-/// reaches them, or in several; hence the walk through /proc. It is repeated, as a process may have started another meanwhile.
+/// Ends a process and all its descendants. They may be in the caller's process group, so that the terminal's interrupt
+/// key reaches them, or in several groups; therefore it searches /proc. It repeats the search, because a process may
+/// have started another meanwhile.
 pub(crate) fn kill_tree(root: u32) {
     const ROUNDS: usize = 8;
     let end = |process: u32| {
@@ -508,7 +512,7 @@ pub(crate) fn kill_tree(root: u32) {
     end(root);
 }
 
-/// The processes that descend from this one, ascending, by /proc.
+/// Returns the descendants of this process in ascending order, from /proc.
 #[must_use]
 pub fn descendants(root: u32) -> Vec<u32> {
     let mut parents: Vec<(u32, u32)> = Vec::new();
@@ -537,20 +541,21 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found.into_iter().collect()
 }
 
-/// The parent's id in a line of /proc/ID/stat: `ID (name) state parent …`, where the name may hold blanks and brackets.
+/// Returns the parent's id from a line of /proc/ID/stat, `ID (name) state parent …`; the name may contain blanks and
+/// parentheses.
 fn parent_in_stat(stat: &str) -> Option<u32> {
     let behind_name = &stat[stat.rfind(')')? + 1..];
     behind_name.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// `VmHWM` of /proc/ID/status in bytes; the kernel's kB are of 1,024.
+/// Returns `VmHWM` of /proc/ID/status in bytes; the kernel's kB are 1,024 bytes.
 pub fn high_water_mark(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     kilobytes.checked_mul(1024)
 }
 
-/// Which part of a stream is kept, in bytes.
+/// Part of a stream that is kept, in bytes.
 #[derive(Clone, Copy)]
 pub enum Keep {
     /// The first bytes.
@@ -559,7 +564,8 @@ pub enum Keep {
     Last(usize),
 }
 
-/// Reads a pipe to its end in a thread of its own, so that the program at the other end never waits; keeps a bounded part.
+/// Reads a pipe to its end in a thread of its own, so that the program at the other end never blocks, and keeps a
+/// bounded part.
 #[derive(Debug)]
 pub struct Collector {
     kept: Arc<Mutex<(VecDeque<u8>, u64)>>,
@@ -567,7 +573,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Begins to read.
+    /// Starts reading.
     pub fn start(mut pipe: impl Read + Send + 'static, keep: Keep) -> Self {
         let kept = Arc::new(Mutex::new((VecDeque::new(), 0)));
         let (finished, closed) = mpsc::channel();
@@ -591,13 +597,13 @@ impl Collector {
         Self { kept, closed }
     }
 
-    /// Bytes kept so far.
+    /// Returns the bytes kept so far.
     pub(crate) fn so_far(&self) -> Vec<u8> {
         let store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         store.0.iter().copied().collect()
     }
 
-    /// Bytes kept, and the number of bytes dropped.
+    /// Returns the kept bytes, and the number of dropped bytes.
     pub fn finish(self) -> (Vec<u8>, u64) {
         let _ = self.closed.recv_timeout(PIPE_TIMEOUT);
         let mut store = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -622,7 +628,7 @@ fn append_bounded(bytes: &mut VecDeque<u8>, dropped: &mut u64, chunk: &[u8], kee
     }
 }
 
-/// Joins a prefix and a path to one argument, such as `--file=` and a path that is no UTF-8.
+/// Joins a prefix such as `--file=` and a path, which may be invalid UTF-8, to one argument.
 pub fn argument(prefix: &str, path: &OsStr) -> OsString {
     let mut whole = OsString::from(prefix);
     whole.push(path);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signal dispositions that this process inherited and passes on to the programs it starts.
 //!
-//! Rust's runtime ignores SIGPIPE before `main` begins, and its `Command` sets that signal back to its default in what it starts. Who
-//! was started to ignore it, as services of systemd are, would start programs that end at a closed pipe.
+//! Rust's runtime ignores SIGPIPE before `main` begins, and its `Command` resets that signal to its default in the
+//! programs it starts. A process that was started with SIGPIPE ignored, such as a service of systemd, would therefore
+//! start programs that end at a closed pipe.
 
 #![allow(unsafe_code)]
 
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
-/// Runs before the runtime begins.
+/// Runs before Rust's runtime starts.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static NOTE: extern "C" fn() = note;
 
 extern "C" fn note() {
-    // SAFETY: all zeros are a sigaction, and the kernel writes one, which is there.
+    // SAFETY: all zeros are a valid sigaction, and the kernel writes into a valid one.
     let handler = unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that a program leaves running, daemons among them.
+//! Processes that a program leaves running, including daemons.
 
 use crate::command::descendants;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -11,16 +11,17 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Descendants that this process had before it started any.
+/// Descendants of this process before it started any program.
 static BEFORE: OnceLock<Vec<u32>> = OnceLock::new();
 
-/// Makes this process the parent of descendants whose own parent ends, daemons among them, so that [`end_left_behind`] finds them.
+/// Makes this process the parent of descendants whose own parent ends, including daemons, so that [`end_left_behind`]
+/// finds them.
 pub fn adopt_orphans() {
     let _ = BEFORE.set(descendants(std::process::id()));
     let _ = nix::sys::prctl::set_child_subreaper(true);
 }
 
-/// Processor time of the children that this process has waited for, those that it adopted among them.
+/// Processor time of all children that this process has waited for, including adopted ones.
 #[must_use]
 pub fn processor_time() -> Duration {
     let micros = |time: nix::sys::time::TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0);
@@ -30,8 +31,8 @@ pub fn processor_time() -> Duration {
     })
 }
 
-/// Ends the descendants of this process: to be called while it runs no program. Returns their names. Those that it had when it
-/// called [`adopt_orphans`] are left alone: a shell started them, and became this process.
+/// Ends the descendants of this process and returns their names. Call it while no program is running. Descendants from
+/// before the call of [`adopt_orphans`] are left alone: a shell started them and then executed this program.
 pub fn end_left_behind() -> Vec<String> {
     const ROUNDS: usize = 8;
     let mut names = Vec::new();
@@ -53,7 +54,7 @@ pub fn end_left_behind() -> Vec<String> {
                 names.extend(name);
                 let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
             }
-            // Another's child becomes ours once its parent has ended.
+            // Another process's child becomes ours once its parent has ended.
             let _ = nix::sys::wait::waitpid(Pid::from_raw(process), Some(WaitPidFlag::WNOHANG));
         }
         thread::sleep(Duration::from_millis(5));

@@ -4,14 +4,14 @@
 //! | module | content |
 //! |---|---|
 //! | [`command`] | runs one program to its end, keeps a bounded part of its output, and reports what it cost |
-//! | [`background`] | programs that run beside others, such as servers |
+//! | [`background`] | programs in the background, such as servers |
 //! | [`left_behind`] | ends processes that a program left running |
 //! | [`ptrace`] | waits for traced threads |
 //! | [`inherited`] | signals that this process inherited |
 //!
-//! Recorders and meters stand on this crate. It knows no profile and no layout.
+//! The crates that record and measure use this crate. It is independent of profiles and layouts.
 
-// A panic would leave programs behind, so each that remains is argued where it stands.
+// A panic would leave programs running, so every remaining one is justified by a comment.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
 // Only the program prints.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -27,11 +27,11 @@ pub use command::{Command, StandardInput, Stop};
 
 use sediment_core::{Error, ErrorCode};
 
-/// Hint for getting valgrind, which meters and a recorder use.
+/// Hint on installing valgrind, which a recorder and the measurement use.
 pub const VALGRIND_HINT: &str =
     "install valgrind; the package has this name on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";
 
-/// A program failed, or could not be started.
+/// Error for a program that failed or could not be started.
 fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::ProgramFailed, message)
 }

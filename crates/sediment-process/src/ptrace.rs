@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits for what happens to traced threads, and lets them go on, for all who trace programs.
+//! Waits for events of traced threads and resumes them, for all code that traces programs.
 //!
-//! nix's `waitpid` and `cont` know no real-time signals, which the C library uses among threads: a status that carries one would
-//! be lost, and with it the program. So both are called by hand here.
+//! nix's `waitpid` and `cont` do not support real-time signals, which the C library uses between threads. A status with
+//! such a signal would be lost, and the program would hang. Therefore this module makes both calls itself.
 
 #![allow(unsafe_code)]
 
@@ -10,39 +10,39 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
 
-/// Why a traced thread stopped, or that it is no more.
+/// Reason for the stop of a traced thread, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Ended by itself, with this exit code.
+    /// It exited with this code.
     Exited(i32),
-    /// Ended by this signal.
+    /// This signal ended it.
     Killed(i32),
     /// This signal is about to be delivered.
     Signal(i32),
     /// A system call begins or ends.
     SystemCall,
-    /// One of the kernel's `PTRACE_EVENT_*`, but for stops.
+    /// One of the kernel's `PTRACE_EVENT_*`, except stops.
     Event(i32),
-    /// Stopped because it begins, or because we asked.
+    /// Stopped at its beginning or at our request.
     Trapped,
     /// Stopped with its whole process by this signal.
     GroupStop,
 }
 
-/// Waits for the next status of any thread that this thread traces, or of a child of it; None when a signal arrived
+/// Waits for the next status of any thread that this thread traces, or of its children; `None` if a signal arrived
 /// first.
 pub fn wait() -> Result<Option<(Pid, Status)>, Errno> {
     next_status(0)
 }
 
-/// As [`wait`], but None at once where there is no status yet.
+/// As [`wait`], but returns `None` at once if there is no status yet.
 pub fn look() -> Result<Option<(Pid, Status)>, Errno> {
     next_status(libc::WNOHANG)
 }
 
 fn next_status(flags: libc::c_int) -> Result<Option<(Pid, Status)>, Errno> {
     let mut raw = 0;
-    // SAFETY: the kernel writes one int, which is there.
+    // SAFETY: the kernel writes one int, into a valid one.
     let found = unsafe { libc::waitpid(-1, &mut raw, libc::__WALL | libc::__WNOTHREAD | flags) };
     match Errno::result(found) {
         Err(Errno::EINTR) | Ok(0) => Ok(None),
@@ -51,10 +51,10 @@ fn next_status(flags: libc::c_int) -> Result<Option<(Pid, Status)>, Errno> {
     }
 }
 
-/// Next status of this thread; None where there is none yet.
+/// Returns the next status of this thread; `None` if there is none yet.
 pub fn look_for(thread: Pid) -> Result<Option<Status>, Errno> {
     let mut raw = 0;
-    // SAFETY: the kernel writes one int, which is there.
+    // SAFETY: the kernel writes one int, into a valid one.
     let found = unsafe { libc::waitpid(thread.as_raw(), &mut raw, libc::__WALL | libc::WNOHANG) };
     Errno::result(found).map(|id| (id != 0).then(|| decode(raw)))
 }
@@ -63,7 +63,7 @@ pub fn look_for(thread: Pid) -> Result<Option<Status>, Errno> {
 pub fn wait_for(thread: Pid) -> Result<Status, Errno> {
     loop {
         let mut raw = 0;
-        // SAFETY: the kernel writes one int, which is there.
+        // SAFETY: the kernel writes one int, into a valid one.
         let found = unsafe { libc::waitpid(thread.as_raw(), &mut raw, libc::__WALL) };
         match Errno::result(found) {
             Err(Errno::EINTR) => {}
@@ -72,7 +72,7 @@ pub fn wait_for(thread: Pid) -> Result<Status, Errno> {
     }
 }
 
-/// The status that the kernel packs into this number, as waitpid(2) has it.
+/// Decodes the status that waitpid(2) returns in a number.
 #[must_use]
 pub fn decode(raw: libc::c_int) -> Status {
     if libc::WIFEXITED(raw) {
@@ -94,19 +94,19 @@ pub fn decode(raw: libc::c_int) -> Status {
 /// Mode in which a stopped thread continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// To the next signal or event.
+    /// Until the next signal or event.
     Run,
-    /// To the next system call, signal or event.
+    /// Until the next system call, signal or event.
     ToSystemCall,
-    /// One instruction on, or to the signal or event before.
+    /// For one instruction, or until an earlier signal or event.
     Step,
-    /// Stays stopped with its process, but hears of its going on.
+    /// Stays stopped with its process, but reports when the process is resumed.
     Listen,
-    /// Is traced no longer.
+    /// Is no longer traced.
     Detach,
 }
 
-/// Lets a stopped thread go on, with a signal (0 for none).
+/// Resumes a stopped thread and delivers a signal (0 for none).
 pub fn resume(thread: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
     let request = match how {
         Resume::Run => libc::PTRACE_CONT,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs another recorder's program with our standard streams, until it ends or is asked to.
+//! Runs the program of a recorder with our standard streams, until it ends or is stopped.
 
 use super::{RecordingJob, RecordingProgress, Until};
 use nix::sys::signal::{Signal, kill};
@@ -11,10 +11,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Interval between two looks whether the program has ended.
+/// Interval between two checks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs it; `ends_on_interrupt`: whether it ends a recording at SIGINT and keeps it.
+/// Runs the program. `ends_on_interrupt`: SIGINT ends its recording and keeps it.
 pub(super) fn attend(
     mut command: Command,
     job: &mut RecordingJob<'_>,
@@ -44,7 +44,7 @@ pub(super) fn attend(
         if !asked && (late || job.settings.stop.asked()) {
             asked = true;
             let signal = if ends_on_interrupt { Signal::SIGINT } else { Signal::SIGTERM };
-            // One that has ended meanwhile is seen so in a moment.
+            // If it has ended meanwhile, the next check finds that.
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
         }
         (job.watch)(RecordingProgress { elapsed, functions: None, waiting: false, warning: None });

@@ -5,10 +5,11 @@
 //! Target, Settings ─ Recorder ─► a recorder's files in a folder ─► Recording (of sediment-read)
 //! ```
 //!
-//! Each recorder runs a program, or watches one that runs. [`breakpoints`] and `call_sites` need no tool, and follow processes by [`tracing`]; the others run perf or valgrind.
-//! A recording has paths and command lines in it: its files are readable by their owner alone, and are removed once read.
+//! Each recorder runs a program, or attaches to a running one. [`breakpoints`] and `call_sites` need no tool, and
+//! follow processes with [`tracing`]; the others run perf or valgrind. A recording contains paths and command lines, so
+//! only their owner can read its files, and they are removed once read.
 //!
-//! To add a recorder: one file here, one row in [`RECORDERS`], a case in the program's tests.
+//! To add a recorder, add a file here, a row in [`RECORDERS`] and a case in the program's tests.
 
 // Profiles come from strangers: a panic caused by input data is a bug, so every remaining one is justified by a
 // comment.
@@ -38,34 +39,36 @@ use std::time::Duration;
 /// One way to record a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorder {
-    /// The name the user chooses it by.
+    /// Name by which the user chooses it.
     pub name: &'static str,
     /// Summary in one line.
     pub summary: &'static str,
-    /// Data that it does not record, in words that complete "without".
+    /// Data that it does not record, as words that complete "without".
     pub lacks: &'static str,
-    /// True if it stops what it records: then a process of its own does, which nothing that ends the front takes along.
+    /// True if it traces the recorded program. Then a separate process records, which survives the end of the front
+    /// process.
     pub traces: bool,
     /// True if it can count all calls.
     pub counts_all: bool,
-    /// True if its files have addresses inside functions, by which blocks are counted.
+    /// True if its files contain addresses inside functions, from which blocks are counted.
     pub tells_addresses: bool,
-    /// Checks that it works on this machine; otherwise an error with the code [`ErrorCode::Unsupported`] with what would
-    /// allow it.
+    /// Checks that it works on this machine. Otherwise returns an error with the code [`ErrorCode::Unsupported`] and
+    /// the steps that would allow it.
     pub available: fn() -> Result<()>,
-    /// Checks that it can record such a target, ended so; otherwise an error that names one that can.
+    /// Checks that it can record this target and end as requested. Otherwise returns an error that names a recorder
+    /// that can.
     pub suits: fn(&RecordingTarget, &RecordSettings) -> Result<()>,
-    /// Where nobody names a recorder: checks that no later one does better with a target that suits. The error says why.
+    /// If the user names no recorder: checks that no later one suits this target better. The error gives the reason.
     pub serves_best: fn(&RecordingTarget, &RecordSettings) -> Result<()>,
     /// Records until the recording is over.
     pub record: fn(&mut RecordingJob<'_>) -> Result<Recorded>,
 }
 
 impl Recorder {
-    /// Checks that it counts all calls if that is wanted.
+    /// Checks that it counts all calls if the settings require that.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     pub fn is_exact_if_asked(&self, settings: &RecordSettings) -> Result<()> {
         if !settings.exact || self.counts_all {
             return Ok(());
@@ -80,48 +83,49 @@ impl Recorder {
 /// Program or processes to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordingTarget {
-    /// A program to start, with its arguments: a path, or a name for the search path. It has our standard streams.
+    /// A program to start, with its arguments: a path, or a name for the search path. It gets our standard streams.
     Program(Vec<OsString>),
-    /// Running processes, with all their threads and what they start from now on.
+    /// Running processes, with all their threads and everything that they start later.
     Processes(Vec<i32>),
-    /// All that this machine runs.
+    /// Everything that runs on this machine.
     System,
 }
 
 /// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordSettings {
-    /// Files that breakpoints leave alone, by base name or soname: code that looks at its own bytes does not bear them.
+    /// Base names or sonames of files in which no breakpoints are set, because their code checks itself.
     pub exclude: BTreeSet<String>,
-    /// Programs and libraries that breakpoints record. In others they stand only at functions of the C library by which a
-    /// process changes what it is or may do.
+    /// Programs and libraries that breakpoints record. In other files, breakpoints are set only at functions of the C
+    /// library with which a process changes its program or its rights.
     pub recorded: FileFilter,
-    /// Bytes of memory that the recording may cost: pages of code become copies of each process's own, and call sites have stubs and counters, and
-    /// keep plans. None: 32 MiB for breakpoints, no bound for call sites.
+    /// Memory that the recording may cost, in bytes: pages of code become private to each process; call sites have
+    /// stubs, counters and cached plans. `None`: 32 MiB for breakpoints, no limit for call sites.
     pub max_memory: Option<u64>,
-    /// Put a started program of one thread on the recorder's processor while it hits many breakpoints.
+    /// Run a started program of one thread on the recorder's processor while it hits many breakpoints.
     pub share_processor: bool,
-    /// Where first uses alone are recorded: let a started program of one thread note them by itself, by jumps in its code.
+    /// If only first uses are recorded: have a started program of one thread note them itself, with jumps in its code.
     pub trampolines: bool,
-    /// Estimate of call rates by breakpoints; None: first uses alone.
+    /// Estimate of call rates by breakpoints; `None`: first uses only.
     pub rates: Option<breakpoints::Rates>,
-    /// Share of the programs' time that the recording may take, such as 0.05; None for the recorder's own choice.
+    /// Share of the programs' time that the recording may take, such as 0.05; `None` for the recorder's own choice.
     pub overhead: Option<f64>,
-    /// True if all calls are to be counted, however long that takes.
+    /// Count all calls, however long that takes.
     pub exact: bool,
     /// Record which functions run close in time, by call sites.
     pub affinity: bool,
-    /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
+    /// Search for executed blocks with breakpoints, in files with a compiler's map of blocks.
     pub blocks: BlockCoverage,
-    /// Search for them in every program with a line table, for executions by line.
+    /// Search for blocks in every program with a line table, to count executions by line.
     pub lines: bool,
-    /// Event of perf's samples or branch records, in perf's words, such as `instructions:u`; None for the recorder's own choice.
+    /// Event of perf's samples or branch records, in perf's notation, such as `instructions:u`; `None` for the
+    /// recorder's own choice.
     pub event: Option<String>,
-    /// Samples of perf in a second of processor time; None for the recorder's own choice.
+    /// Number of perf's samples per second of processor time; `None` for the recorder's own choice.
     pub frequency: Option<u32>,
-    /// When the recording is over, if nothing ends it before.
+    /// End of the recording, if nothing ends it earlier.
     pub until: Until,
-    /// Ends the recording; what was recorded is kept.
+    /// Ends the recording; the data recorded so far is kept.
     pub stop: Stop,
 }
 
@@ -129,23 +133,23 @@ pub struct RecordSettings {
 #[derive(Clone)]
 pub struct FileFilter(Arc<Passes>);
 
-/// Answer to whether a file of this path and soname passes.
+/// Predicate for the path and soname of a file.
 type Passes = dyn Fn(&str, Option<&str>) -> bool + Send + Sync;
 
 impl FileFilter {
-    /// A choice by the path of a file, and by its soname if it has one.
+    /// Makes a filter by the path of a file, and by its soname if it has one.
     pub fn new(passes: impl Fn(&str, Option<&str>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(passes))
     }
 
-    /// True if this file is chosen.
+    /// True if this file passes.
     #[must_use]
     pub fn passes(&self, path: &str, soname: Option<&str>) -> bool {
         (self.0)(path, soname)
     }
 }
 
-/// Every file.
+/// Passes every file.
 impl Default for FileFilter {
     fn default() -> Self {
         Self::new(|_, _| true)
@@ -186,22 +190,23 @@ impl Default for RecordSettings {
 /// Extent of the search for executed blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlockCoverage {
-    /// Blocks are not looked at.
+    /// Blocks are not recorded.
     #[default]
     Never,
-    /// For a share of the program's processor time. Functions whose turn has not come have no counts of blocks.
+    /// As far as a share of the program's processor time allows. Functions that are not reached have no counts of
+    /// blocks.
     WithinBudget,
-    /// All blocks of all functions that run.
+    /// All blocks of all executed functions.
     Always,
 }
 
-/// When a recording is over. It always is when the program has ended.
+/// End of a recording. Every recording ends when the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Until {
     /// When the program ends.
     #[default]
     Exit,
-    /// When it first writes to its standard output or standard error.
+    /// When it first writes to standard output or standard error.
     Output,
     /// After this time.
     After(Duration),
@@ -213,26 +218,26 @@ pub struct RecordingJob<'a> {
     pub target: &'a RecordingTarget,
     /// Settings.
     pub settings: &'a RecordSettings,
-    /// Where files may be written. Who else may look into it sees what was recorded.
+    /// Folder in which files may be written. Anybody who can read it can read the recording.
     pub folder: &'a Path,
-    /// Debug files of what is recorded.
+    /// Debug files of the recorded files.
     pub files: &'a (dyn Files + Sync),
-    /// Callback for the progress of the recording, now and then.
+    /// Callback that receives the progress of the recording now and then.
     pub watch: &'a mut (dyn FnMut(RecordingProgress) + Send),
-    /// The front that has started the program, for breakpoints; None to start it here.
+    /// Connection to the front process that has started the program, for breakpoints; `None` to start it here.
     pub link: Option<&'a mut tracing::apart::FrontLink>,
 }
 
 /// Progress of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingProgress {
-    /// Since its beginning.
+    /// Time since the beginning of the recording.
     pub elapsed: Duration,
-    /// Functions that have run, where that is known while recording.
+    /// Number of executed functions, if it is known during the recording.
     pub functions: Option<u64>,
-    /// True where the recording is over and the program goes on.
+    /// True if the recording is over but the program still runs.
     pub waiting: bool,
-    /// Warning for the user, to be shown at once.
+    /// Warning to show to the user at once.
     pub warning: Option<String>,
 }
 
@@ -241,22 +246,22 @@ pub struct RecordingProgress {
 pub struct Recorded {
     /// The recording itself.
     pub kept: RecordedData,
-    /// Outcome of the program that was started; None where it was running already.
+    /// Outcome of the program that was started; `None` if it was already running.
     pub outcome: Option<Outcome>,
-    /// Processor time of what was recorded; None where that is not measured.
+    /// Processor time of the recorded program; `None` if that is not measured.
     pub worked: Option<Duration>,
 }
 
-/// Where a recording is.
+/// Place of a recording.
 #[derive(Debug)]
 pub enum RecordedData {
-    /// In these files, the parts of one recording, each in a format of [`sediment_read::read::READERS`].
+    /// In these files, which are the parts of one recording, each in a format of [`sediment_read::read::READERS`].
     Files(Vec<PathBuf>),
-    /// In memory: the recording, and short sequences as steps in terms of its addresses.
+    /// In memory: the recording, and short sequences as steps that refer to its addresses.
     Here(Box<Recording>, Vec<Step>),
 }
 
-/// Every recorder there is, the best first.
+/// All recorders, the best first.
 pub const RECORDERS: &[Recorder] = &[
     perf::BRANCHES,
     #[cfg(target_arch = "x86_64")]
@@ -266,16 +271,16 @@ pub const RECORDERS: &[Recorder] = &[
     valgrind::RECORDER,
 ];
 
-/// True if this machine counts the cycles by which samples are best taken; false also without perf.
+/// True if this machine has the cycle counter that is best for samples; false without perf.
 #[must_use]
 pub fn counts_cycles() -> bool {
     perf::counts_cycles()
 }
 
-/// Removes what recordings keep in the user's cache: the number of files, and their bytes.
+/// Removes the files that recordings keep in the user's cache. Returns their number and their size in bytes.
 ///
 /// # Errors
-/// When the folder cannot be read, or is not the user's alone.
+/// If the folder cannot be read, or other users can access it.
 pub fn clear_cache() -> Result<(usize, u64)> {
     #[cfg(target_arch = "x86_64")]
     return call_sites::clear_cache();
@@ -283,21 +288,21 @@ pub fn clear_cache() -> Result<(usize, u64)> {
     Ok((0, 0))
 }
 
-/// A recorder that does best with all that suits it.
+/// For a recorder that is the best choice for every target that suits it.
 fn always(_: &RecordingTarget, _: &RecordSettings) -> Result<()> {
     Ok(())
 }
 
-/// The recorder of this name.
+/// Returns the recorder with this name.
 #[must_use]
 pub fn recorder(name: &str) -> Option<&'static Recorder> {
     RECORDERS.iter().find(|recorder| recorder.name == name)
 }
 
-/// A recorder that suits and works here, and for each better one why it is not taken.
+/// Chooses the best recorder that suits and works here. Also returns the reason against each better one.
 ///
 /// # Errors
-/// When there is none: what would allow each of them.
+/// If there is none; lists for each recorder the steps that would allow it.
 pub fn best(
     target: &RecordingTarget,
     settings: &RecordSettings,

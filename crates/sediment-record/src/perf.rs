@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records by perf: branch records, where the processor has them and the machine shows them, which tell every call among the last
-//! few before each sample; or samples with call stacks by frame pointers, which tell hot code and who called whom when a sample was
-//! taken. Samples are taken by the processor's cycles where it counts them, else by the kernel's clock.
+//! Records with perf. Branch records contain the last few calls before each sample; they need a processor that has them
+//! and a machine that exposes them. Samples with call stacks, unwound by frame pointers, show hot code and its callers.
+//! Samples are taken by processor cycles if these are counted, otherwise by the kernel's clock.
 //!
-//! perf ends the program that it started when it is asked to end the recording.
+//! When perf is asked to end a recording, it ends the program that it started.
 
 use super::attend::attend;
 use super::{RecordSettings, Recorded, RecordedData, Recorder, RecordingJob, RecordingTarget, Until};
@@ -44,9 +44,10 @@ pub(crate) const STACKS: Recorder = Recorder {
 const BRANCH_OPTIONS: [&str; 4] = ["-e", "branches:u", "-j", "any_call,u"];
 /// Events of samples, the best first.
 const SAMPLED: [&str; 2] = ["cycles:u", "cpu-clock:u"];
-/// Time that a sample with its stack costs the program. Measured on a virtual machine by `scripts/prove hardware-samples`: it was 37 to 45 µs.
+/// Time that a sample with its stack costs the program. `scripts/prove hardware-samples` measured 37 to 45 µs on a
+/// virtual machine.
 const SAMPLE: Duration = Duration::from_micros(50);
-/// Samples in a second of processor time: limits, and what is taken without an overhead.
+/// Samples per second of processor time: limits, and the number without a given overhead.
 const FEWEST: f64 = 50.0;
 const MOST: f64 = 4000.0;
 const USUAL: f64 = 1000.0;
@@ -64,7 +65,7 @@ fn suits(_: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
 fn branches_available() -> Result<()> {
     let none = "no branch records: the processor has none, or the virtual machine does not expose them";
     let way_out = "not needed: `record` counts calls without them";
-    // A recording that fails takes longer: perf first reads all symbols of the kernel.
+    // A recording that fails takes longer, because perf first reads all symbols of the kernel.
     probe("perf", &["--version"], INSTALL)?;
     if count(BRANCH_OPTIONS[1]).is_ok_and(|said| said.contains("<not supported>")) {
         return Err(why_not(none, way_out));
@@ -93,7 +94,7 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
     arguments.extend(options);
     arguments.extend(["--", "true"]);
     if probe("perf", &arguments, "").is_ok() {
-        // Success alone says nothing: perf also succeeds if it found none of the events.
+        // Exit status 0 is not enough: perf also succeeds if it finds none of the events.
         return check_events(&std::fs::read(&path[..]).map_err(unwritten)?).map_err(|error| {
             Error::new(ErrorCode::Unsupported, "perf has no events here")
                 .with_hint(error.hint().unwrap_or_default())
@@ -102,7 +103,7 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
     Err(why_not(otherwise, way_out))
 }
 
-/// Why perf records nothing: it may not, or `otherwise`.
+/// Returns the reason why perf records nothing: missing permission, or `otherwise`.
 fn why_not(otherwise: &str, way_out: &str) -> Error {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let forbidden = paranoid.trim().parse::<i32>().is_ok_and(|level| level > 2);
@@ -138,30 +139,30 @@ fn record_stacks(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     record(job, &["-e", event, "-g", "-F", &rate.to_string()])
 }
 
-/// True if the processor counts cycles, and the machine shows that.
+/// True if the processor counts cycles and the machine exposes the counter.
 pub(super) fn counts_cycles() -> bool {
     event_of_samples() == SAMPLED[0]
 }
 
-/// The event by which samples are taken here. A virtual machine may hide the processor's counters.
+/// Returns the event for samples on this machine. A virtual machine may hide the processor's counters.
 fn event_of_samples() -> &'static str {
     let event = SAMPLED[0];
     let is_counted = |said: String| said.contains(event.trim_end_matches(":u")) && !said.contains("<not ");
     if count(event).is_ok_and(is_counted) { event } else { SAMPLED[1] }
 }
 
-/// What perf says of an event that it counts in a program that does nothing.
+/// Returns perf's output on an event that it counts in a program that does nothing.
 fn count(event: &str) -> Result<String> {
     probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
 }
 
-/// Samples in a second of processor time that cost no more than the recording may.
+/// Number of samples per second of processor time that fits the allowed cost of the recording.
 fn samples_in_a_second(settings: &RecordSettings, most: f64) -> u32 {
     let rate = settings.rates.map_or(USUAL, |rates| rates.overhead / SAMPLE.as_secs_f64());
     rate.min(MOST).min(most).max(FEWEST).round() as u32
 }
 
-/// Samples in a second that the kernel allows.
+/// Largest number of samples per second that the kernel allows.
 fn most_samples() -> f64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
     text.trim().parse().unwrap_or(MOST)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records every call of a program by callgrind. Works without hardware counters, in containers and virtual machines, and
-//! misses nothing; the program runs some fifty times slower, one thread at a time.
+//! Records every call of a program with callgrind. It works without hardware counters, in containers and in virtual
+//! machines, and misses nothing. The program runs about fifty times slower, one thread at a time.
 //!
-//! Callgrind writes one file for each process that the program forks (not for programs that it executes).
+//! Callgrind writes one file for each process that the program forks, but none for programs that it executes.
 
 use super::attend::attend;
 use super::{RecordSettings, Recorded, RecordedData, Recorder, RecordingJob, RecordingTarget, Until};
@@ -15,7 +15,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Its row in the table.
+/// Entry of this recorder in the table of recorders.
 pub(crate) const RECORDER: Recorder = Recorder {
     name: "valgrind",
     summary: "every call, by callgrind; no hardware counters; about 50 times slower",
@@ -78,20 +78,20 @@ fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
 fn options(folder: &Path) -> [OsString; 3] {
     [
         "--tool=callgrind".into(),
-        // Linkage names, as the linker knows them.
+        // Linkage names, as the linker uses them.
         "--demangle=no".into(),
         argument("--callgrind-out-file=", folder.join("callgrind.out.%p").as_os_str()),
     ]
 }
 
-/// Runs a command to its end and gives what was recorded, one file for each process that left one: at least one. Its own files
-/// are made in the folder and removed.
+/// Runs a command to its end and returns the recorded files: one for each process that left one, and at least one. Its
+/// own files are created in the folder and removed.
 ///
 /// # Errors
-/// When valgrind is not there, or the command fails; with its exit code.
+/// If valgrind is missing, or the command fails; the error has its exit code.
 pub fn calls_of(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     available()?;
-    // Valgrind creates its files as the process's mask says; in this folder nobody else can reach them.
+    // Valgrind creates its files with the mask of the process; nobody else can access this folder.
     let private = folder.join("callgrind");
     let in_folder = |error: io::Error| {
         Error::new(ErrorCode::Io, format!("cannot store the recording: {error}"))
@@ -122,7 +122,7 @@ fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
     Ok(files)
 }
 
-/// The files that are not empty, by name.
+/// Returns the non-empty files, sorted by name.
 fn recorded_files(folder: &Path) -> io::Result<Vec<RecordedFile>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two processes of a recording: whatever happens to the one that has the terminal, the other lets go what it traces.
+//! The two processes of a recording. Whatever happens to the process at the terminal, the other one detaches from
+//! everything that it traces.
 //!
 //! ```text
 //!   front, where the user started it ──── forks, is the parent of ──► the program
@@ -10,8 +11,9 @@
 //!         reads files, sets breakpoints, writes the profile
 //! ```
 //!
-//! They share a socket. The recorder says when the program may begin; the front says that the recording is to end, or how the
-//! program ended. When the front is gone, the socket is closed, which ends the recording as well: what was recorded is kept.
+//! They share a socket. The recorder reports when the program may begin; the front reports that the recording should
+//! end, or how the program ended. When the front dies, the socket closes, which also ends the recording. The data
+//! recorded so far is kept.
 
 use super::jobs;
 use super::system::{self, Status, WaitingProgram};
@@ -27,24 +29,24 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 
-/// The process that this is after [`part`].
+/// Role of this process after [`part`].
 #[derive(Debug)]
 pub enum ForkedSide {
-    /// The one that was started by the user.
+    /// The process that the user started.
     Front(Front),
-    /// The one that records.
+    /// The process that records.
     Recorder(FrontLink),
 }
 
-/// Forks the process that records, and before it the program to record, which waits; none where running processes are recorded. Must be
-/// called while this process has one thread.
+/// Forks the program to record, which waits, and then the process that records. For running processes, `program` is
+/// `None`. Must be called while this process has only one thread.
 ///
 /// # Errors
-/// When a process cannot be made.
+/// If a process cannot be created.
 pub fn part(program: Option<&[OsString]>) -> Result<ForkedSide> {
     let failed = |error: io::Error| Error::new(ErrorCode::Io, format!("cannot start the recording: {error}"));
     let program = program.map(system::fork_program).transpose().map_err(failed)?;
-    // Made behind the fork: the end of the socket is told once nobody has its other side.
+    // Created after the fork, because the socket reports its end only once no process has its other side.
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let process = program.as_ref().map(|program| program.process);
     match system::fork_ourselves().map_err(failed)? {
@@ -74,8 +76,8 @@ pub fn part(program: Option<&[OsString]>) -> Result<ForkedSide> {
     }
 }
 
-/// Lets go of the standard input, and if so of the standard output: they are the program's, and who is at their other end is to
-/// notice when the program closes them.
+/// Closes our standard input, and our standard output if `output` is true. They belong to the program: the process at
+/// their other end must notice when the program closes them.
 fn silence(output: bool) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
@@ -85,14 +87,14 @@ fn silence(output: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Reports of the front to the recorder.
+/// Message of the front to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontReport {
-    /// The recording is to end.
+    /// The recording should end.
     Stop,
     /// The program could not be started, for this reason (an errno).
     NotStarted(i32),
-    /// It ended.
+    /// The program ended with this outcome.
     Ended(Outcome),
 }
 
@@ -122,30 +124,30 @@ impl FrontReport {
     }
 }
 
-/// The process that was started by the user. It is the parent of the program that is recorded.
+/// The process that the user started. It is the parent of the recorded program.
 #[derive(Debug)]
 pub struct Front {
     recorder: Pid,
     recorded: Option<Outcome>,
-    /// Until it is let go.
+    /// The waiting program, until it may begin.
     program: Option<WaitingProgram>,
-    /// Until it has ended.
+    /// The program's process, until it has ended.
     process: Option<Pid>,
     socket: UnixStream,
-    /// Outcome of a program that could not begin: a signal to all processes of the terminal.
+    /// Outcome of a program that could not begin, because a signal reached all processes of the terminal.
     ended_before: Option<Outcome>,
     /// Outcome of the program that was started.
     ended: Option<Outcome>,
-    /// True if it has stopped with the program, and was let go on: a signal has told it so.
+    /// True if this process stopped together with the program and was then resumed: a signal has reported that.
     stopped_with_it: bool,
 }
 
 impl Front {
-    /// Waits until the recorder is ready, and lets the program begin.
+    /// Waits until the recorder is ready, then lets the program begin.
     pub fn begin(&mut self) {
         let Some(program) = self.program.take() else { return };
         system::leave_stops_to_program();
-        // Where the recorder has ended before, the program that waits does so too, as its gate is closed.
+        // If the recorder has ended already, the waiting program ends too, because its pipe is closed.
         if self.socket.read_exact(&mut [0]).is_ok() {
             if let Err(error) = program.go() {
                 self.tell(FrontReport::NotStarted(
@@ -163,13 +165,13 @@ impl Front {
         }
     }
 
-    /// True if the program was ended before it could begin.
+    /// True if the program ended before it could begin.
     #[must_use]
     pub fn began_in_vain(&self) -> bool {
         self.ended_before.is_some()
     }
 
-    /// How the program ended that was started.
+    /// Returns how the started program ended.
     #[must_use]
     pub fn program_outcome(&self) -> Option<Outcome> {
         self.ended
@@ -182,7 +184,7 @@ impl Front {
         }
     }
 
-    /// Has the program go on as well, where somebody has let this process go on that had stopped it.
+    /// Resumes the program too, if somebody resumed this process, which had stopped it.
     pub fn go_on(&mut self) {
         if std::mem::take(&mut self.stopped_with_it) {
             return;
@@ -198,15 +200,16 @@ impl Front {
         self.tell(FrontReport::Stop);
     }
 
-    /// Ends the recorder, as a second signal of a user who does not want to wait. It still lets go what it traces.
+    /// Ends the recorder, for example at a second signal of an impatient user. The recorder still detaches from
+    /// everything that it traces.
     pub fn end(&self) {
         if self.recorded.is_none() {
             let _ = kill(self.recorder, Signal::SIGTERM);
         }
     }
 
-    /// Looks for processes that have ended, and stops as long as the program is stopped; how the recorder ended, once both have, or the
-    /// program where that could not begin.
+    /// Checks for ended processes, and stops this process while the program is stopped. Returns how the recorder ended
+    /// once both have ended, or how the program ended if it could not begin.
     pub fn look(&mut self) -> Option<Outcome> {
         if let Some(process) = self.process.filter(|process| jobs::has_stopped(*process)) {
             self.stopped_with_it = jobs::stop_with(process);
@@ -221,21 +224,21 @@ impl Front {
     }
 
     fn tell(&self, report: FrontReport) {
-        // A recorder that has ended needs not know.
+        // A recorder that has ended needs no report.
         let _ = (&self.socket).write_all(&report.to_bytes());
     }
 }
 
-/// Outcome of a child; None while it runs.
+/// Returns the outcome of a child; `None` while it runs.
 fn ended(process: Pid) -> Option<Outcome> {
     match system::look_for(process) {
         Ok(status) => status.and_then(outcome),
-        // Somebody else may have waited for it.
+        // Another part of this process may have waited for it.
         Err(_) => Some(Outcome::Stopped),
     }
 }
 
-/// Waits for a child, and says how it ended; None when something else happened to it.
+/// Waits for a child and returns its outcome; `None` if its status changed in another way.
 fn ended_after(process: Pid) -> Option<Outcome> {
     system::wait_for(process).map_or(Some(Outcome::Stopped), outcome)
 }
@@ -248,7 +251,7 @@ fn outcome(status: Status) -> Option<Outcome> {
     }
 }
 
-/// The recorder's end of the socket, and the program that waits.
+/// The recorder's end of the socket, and the waiting program.
 #[derive(Debug)]
 pub struct FrontLink {
     process: Option<Pid>,
@@ -257,10 +260,10 @@ pub struct FrontLink {
 }
 
 impl FrontLink {
-    /// Listens to the front from now on, in a thread of its own: it ends the recording by this.
+    /// Starts a thread that listens to the front and ends the recording through `stop`.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// If the thread cannot be created.
     pub fn listen(&mut self, stop: &Stop) -> Result<()> {
         system::catch_sent_faults(stop);
         let failed =
@@ -275,7 +278,7 @@ impl FrontLink {
                     report => drop(sender.send(report)),
                 }
             }
-            // The front is gone.
+            // The front has died.
             stop.ask();
         };
         std::thread::Builder::new().spawn(listen).map_err(failed)?;
@@ -283,7 +286,7 @@ impl FrontLink {
         Ok(())
     }
 
-    /// The process that waits to become the program.
+    /// Process that will exec the program.
     pub(crate) fn process(&self) -> Option<Pid> {
         self.process
     }
@@ -293,7 +296,8 @@ impl FrontLink {
         (&self.socket).write_all(b"g")
     }
 
-    /// Waits for the program's end; None where the front was ended before. An error is why it could not be started.
+    /// Waits for the program's end; `None` if the front died first. An error is the reason why the program could not be
+    /// started.
     pub(crate) fn outcome(&self) -> io::Result<Option<Outcome>> {
         match self.reports.as_ref().and_then(|reports| reports.recv().ok()) {
             Some(FrontReport::NotStarted(errno)) => Err(io::Error::from_raw_os_error(errno)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of memory by control groups.
+//! Memory limits of control groups.
 
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub(crate) fn memory_left_to(process: Pid) -> Option<u64> {
     memory_left(Path::new("/sys/fs/cgroup"), &groups_of(process))
 }
 
-/// The control groups of a process, as paths below the mount: of version 2, and that of version 1 for memory.
+/// Control groups of a process as paths below the mount: the group of version 2, and the memory group of version 1.
 fn groups_of(process: Pid) -> Vec<MemoryGroup> {
     let text = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
     text.lines().filter_map(MemoryGroup::parse).collect()
@@ -17,14 +17,14 @@ fn groups_of(process: Pid) -> Vec<MemoryGroup> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MemoryGroup {
-    /// Folder below the mount.
+    /// Path below the mount.
     path: PathBuf,
-    /// Names of the files with the limit and with what is used.
+    /// Names of the files with the limit and the usage.
     files: [&'static str; 2],
 }
 
 impl MemoryGroup {
-    /// A line of /proc/ID/cgroup.
+    /// Parses a line of /proc/ID/cgroup.
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
@@ -37,7 +37,7 @@ impl MemoryGroup {
     }
 }
 
-/// The bytes that are left below the tightest limit of these groups and those above them; None where nothing limits them.
+/// Bytes left below the tightest limit of these groups and the groups above them; `None` without a limit.
 fn memory_left(mount: &Path, groups: &[MemoryGroup]) -> Option<u64> {
     let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let left = groups.iter().flat_map(|group| {

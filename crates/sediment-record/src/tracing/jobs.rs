@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stops of a recorded program, which its shell is to see: the shell waits for the front, not for the program.
+//! Shows stops of a recorded program to its shell, which waits for the front, not for the program.
 
 use super::mappings::{status_field, threads};
 use super::system::{fork_ourselves, wait_for};
@@ -9,21 +9,21 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{ForkResult, Pid, getppid, pipe2, read, write};
 use std::time::{Duration, Instant};
 
-/// Interval between looks whether the program goes on.
+/// Interval between checks whether the program continues.
 const LOOK: Duration = Duration::from_millis(20);
-/// Looks in a row that have to find it so: a thread that is let go by its tracer runs for a moment before it stops again.
+/// Number of consecutive checks that must agree: a thread resumed by its tracer runs briefly before it stops again.
 const LOOKS: u32 = 3;
-/// Time for the program to go on by the signal that its whole job has.
+/// Time for the program to be resumed by a signal to its whole job.
 const WITH_ITS_JOB: Duration = Duration::from_millis(200);
 
-/// True if a child has stopped, and was not said to have before.
+/// True if a child has stopped and this stop was not reported before.
 pub(crate) fn has_stopped(child: Pid) -> bool {
     let stopped = waitid(Id::Pid(child), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
     matches!(stopped, Ok(WaitStatus::Stopped(..)))
 }
 
-/// Stops this process, which has one thread, until the program goes on, or somebody lets this process go on: then the program goes on, too.
-/// True if it has.
+/// Stops this process, which must have one thread, until the program continues or somebody resumes this process; in the
+/// second case, the program is resumed too. True if the program continues.
 pub(crate) fn stop_with(program: Pid) -> bool {
     let us = Pid::this();
     let Ok((told, tell)) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) else { return false };
@@ -35,7 +35,7 @@ pub(crate) fn stop_with(program: Pid) -> bool {
                 looks = if stands_still(program) { 0 } else { looks + 1 };
                 if looks >= LOOKS {
                     let _ = write(&tell, b"g");
-                    // We may be stopped a little later than the program goes on.
+                    // This process may stop slightly later than the program continues.
                     let _ = kill(us, Signal::SIGCONT);
                 }
             }
@@ -54,7 +54,7 @@ pub(crate) fn stop_with(program: Pid) -> bool {
     }
 }
 
-/// Lets a stopped program go on, unless the signal that let us go on does so, too.
+/// Resumes a stopped program, unless the signal that resumed this process resumes the program too.
 pub(crate) fn go_on(program: Pid) {
     let begun = Instant::now();
     while !has_gone_on(program) && stands_still(program) {
@@ -66,14 +66,14 @@ pub(crate) fn go_on(program: Pid) {
     }
 }
 
-/// True if a child has gone on, or ended, since it was said to have stopped; it may have stopped again.
+/// True if a child has continued or ended since its reported stop; it may have stopped again.
 fn has_gone_on(child: Pid) -> bool {
     let changes = WaitPidFlag::WSTOPPED | WaitPidFlag::WCONTINUED | WaitPidFlag::WEXITED;
     let changed = waitid(Id::Pid(child), changes | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT);
     changed != Ok(WaitStatus::StillAlive)
 }
 
-/// True if all threads of a process that have not ended are stopped, or stand at breakpoints.
+/// True if all threads of a process that have not ended are stopped by a signal or at breakpoints.
 fn stands_still(process: Pid) -> bool {
     let states =
         threads(process).unwrap_or_default().into_iter().filter_map(|thread| status_field(thread, "State"));

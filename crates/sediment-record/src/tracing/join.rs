@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes on processes that run already: all their threads, and all that descends from them.
+//! Attaches to running processes: to all their threads and all their descendants.
 
 use super::mappings::{status_field, threads};
 use super::refusal;
@@ -12,33 +12,33 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-/// What takes on processes.
+/// Tracer that attaches to processes.
 pub(crate) trait Joining {
-    /// Gets ready to take on a process, which runs untraced meanwhile.
+    /// Prepares for a process, which meanwhile runs untraced.
     fn prepare(&mut self, _process: Pid) -> io::Result<()> {
         Ok(())
     }
-    /// Takes on a process of which these threads, all it has, were seized.
+    /// Adds a process whose seized threads, which are all its threads, are `threads`.
     fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()>;
-    /// Lets seized threads go that were not taken on.
+    /// Detaches seized threads that were not added.
     fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>);
     fn skipped(&mut self) -> &mut Skipped;
 }
 
-/// Takes on these processes, then their descendants. A descendant that may not be traced is left alone, and counted. So is one of several
-/// processes that has ended meanwhile, as a service's do.
+/// Attaches to these processes, then to their descendants. A descendant that may not be traced is skipped and counted,
+/// and so is one of several processes that has ended meanwhile, such as a worker of a service.
 ///
 /// # Errors
-/// When none of the processes is there, or one may not be traced.
+/// If none of the processes exists, or one may not be traced.
 pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
-    // Once one is traced, it is not to wait until others are ready.
+    // A traced process must not wait until others are prepared.
     let mut all: BTreeSet<Pid> = ids.iter().map(|id| Pid::from_raw(*id)).collect();
     while let Some(new) = Some(children(&all)).filter(|new| new.iter().any(|process| !all.contains(process)))
     {
         all.extend(new);
     }
     for process in &all {
-        // Why it cannot be taken on is said when it is to be.
+        // An error is reported when the process is attached.
         let _ = tracer.prepare(*process);
     }
     let (mut joined, mut gone, mut last) = (BTreeSet::new(), 0, None);
@@ -58,7 +58,7 @@ pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
         }
         tracer.skipped().add_many(Reason::UntraceableProcess, gone as u64, 0, why.to_string());
     }
-    // What a process makes from now on is followed by the kernel, so the search ends.
+    // The kernel follows everything that an attached process creates, so the search ends.
     loop {
         let new: Vec<Pid> =
             children(&joined).into_iter().filter(|process| !joined.contains(process)).collect();
@@ -79,7 +79,7 @@ pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
     }
 }
 
-/// Attempts to trace a thread, with pauses: a process that calls exec cannot be traced for a moment.
+/// Number of attempts to trace a thread, with pauses: a process cannot be traced for a moment while it calls exec.
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -103,13 +103,13 @@ fn gone(process: Pid) -> Error {
     Error::new(ErrorCode::NotFound, format!("no process {process}"))
 }
 
-/// Seizes every thread of a process. A thread that is not seized would be killed by the first breakpoint that it meets, so a process is
-/// taken on only once the list of its threads has been the same twice, as long as the kernel says that there are, and all are seized: the kernel's
-/// list can miss a thread while another ends.
+/// Seizes every thread of a process. The first breakpoint that an unseized thread hits would kill it. The kernel's list
+/// of threads can miss one while another ends, so the process counts as seized only if the list was the same twice, has
+/// as many threads as the kernel reports, and all of them are seized.
 fn seize_all(process: Pid, seized: &mut BTreeSet<Pid>) -> Result<()> {
     let (mut before, mut ended_first, mut tries) = (None, BTreeSet::new(), 0);
     let mut refused: Option<(Pid, Error)> = None;
-    // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
+    // Threads may be created meanwhile; the kernel seizes new threads of a seized thread.
     loop {
         let all: BTreeSet<Pid> = threads(process).into_iter().flatten().collect();
         let mut failed = None;
@@ -124,7 +124,8 @@ fn seize_all(process: Pid, seized: &mut BTreeSet<Pid>) -> Result<()> {
         refused = refused.filter(|(thread, _)| !seized.contains(thread));
         match failed {
             Some((thread, error)) => {
-                // One that has ended may be the first thread of a process that runs on, or is about to be another program's.
+                // An ended thread may be the first thread of a process that runs on, or its id may soon be another
+                // program's.
                 let has_ended = ended(thread);
                 if !has_ended && refused.is_none() {
                     refused = Some((thread, refusal::not_allowed(process, false, error)));
@@ -151,12 +152,12 @@ fn seize_all(process: Pid, seized: &mut BTreeSet<Pid>) -> Result<()> {
     }
 }
 
-/// Number of threads that the kernel counts; 0 where the process is gone.
+/// Number of threads that the kernel reports; 0 if the process is gone.
 fn thread_count(process: Pid) -> usize {
     status_field(process, "Threads").and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// The processes whose parent is one of these.
+/// Returns the processes whose parent is one of these.
 fn children(parents: &BTreeSet<Pid>) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);

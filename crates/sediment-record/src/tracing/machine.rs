@@ -2,7 +2,7 @@
 //! Differences between processors: the breakpoint instruction, the program counter after it, and the return address
 //! of a function.
 //!
-//! aarch64 has run in a virtual machine alone, by `scripts/prove aarch64`.
+//! aarch64 was tested only in a virtual machine, with `scripts/prove aarch64`.
 
 use super::memory::TraceeMemory;
 use nix::errno::Errno;
@@ -11,28 +11,29 @@ use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::ops::Range;
 
-/// The registers of a stopped thread.
+/// Registers of a stopped thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registers(libc::user_regs_struct);
 
-/// A system call that begins or has ended.
+/// A system call at its beginning or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SystemCall {
-    /// Its number.
+    /// Number of the system call.
     pub(crate) number: u64,
-    /// The first three arguments.
+    /// Its first three arguments.
     pub(crate) arguments: [u64; 3],
     /// True once it has ended.
     pub(crate) ended: bool,
 }
 
 impl SystemCall {
-    /// Memory that a thread makes writable, which stands at `mprotect`, `pkey_mprotect` or `syscall` of the C library with these arguments.
+    /// Returns the memory that a thread makes writable if it is at `mprotect`, `pkey_mprotect` or `syscall` of the C
+    /// library with these arguments.
     pub(crate) fn makes_writable(self) -> Option<Range<u64>> {
         const LARGEST_PAGE: u64 = 64 << 10;
         let [first, second, third] = self.arguments;
         let calls = [libc::SYS_mprotect, libc::SYS_pkey_mprotect].contains(&(first as i64));
-        // What `syscall` wants to have there is its fourth argument.
+        // The third argument of the system call is the fourth argument of `syscall`.
         let (start, length, writes) =
             if calls { (second, third, true) } else { (first, second, third & libc::PROT_WRITE as u64 != 0) };
         // The kernel rounds up to its pages.
@@ -41,7 +42,8 @@ impl SystemCall {
         })
     }
 
-    /// Where the action stands that a thread sets for a signal, which stands at `sigaction` or `syscall` of the C library with these arguments.
+    /// Returns the address of the action that a thread sets for a signal if it is at `sigaction` or `syscall` of the C
+    /// library with these arguments.
     pub(crate) fn action_of(self, signal: i32) -> Option<u64> {
         let [first, second, third] = self.arguments;
         let calls = first as i64 == libc::SYS_rt_sigaction;
@@ -49,13 +51,13 @@ impl SystemCall {
         (of as i32 == signal && action != 0).then_some(action)
     }
 
-    /// True if it may map code.
+    /// True if the system call may map code.
     pub(crate) fn maps_code(self) -> bool {
         let executable = self.arguments[2] & libc::PROT_EXEC as u64 != 0;
         executable && matches!(self.number as i64, libc::SYS_mmap | libc::SYS_mprotect)
     }
 
-    /// Where the path stands of the program that the process becomes by it.
+    /// Returns the address of the path if the system call executes a program.
     pub(crate) fn becomes(self) -> Option<u64> {
         match self.number as i64 {
             libc::SYS_execve => Some(self.arguments[0]),
@@ -64,7 +66,7 @@ impl SystemCall {
         }
     }
 
-    /// True if it may change who may read the memory of the process.
+    /// True if the system call may change who may read the memory of the process.
     pub(crate) fn changes_rights(self) -> bool {
         let user = [libc::SYS_setuid, libc::SYS_setreuid, libc::SYS_setresuid, libc::SYS_setfsuid];
         let group = [libc::SYS_setgid, libc::SYS_setregid, libc::SYS_setresgid, libc::SYS_setfsgid];
@@ -74,7 +76,8 @@ impl SystemCall {
         user.contains(&number) || group.contains(&number) || other.contains(&number)
     }
 
-    /// The descriptor that it writes to, if it writes. splice is not included: its second end is the third argument.
+    /// Returns the descriptor that the system call writes to, if it writes. splice is not included: its second end is
+    /// the third argument.
     pub(crate) fn writes_to(self) -> Option<u64> {
         let files = [libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev];
         let others = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendfile];
@@ -82,7 +85,7 @@ impl SystemCall {
         (files.contains(&number) || others.contains(&number)).then_some(self.arguments[0])
     }
 
-    /// For a system call that makes a process or thread: whether it shares the address space.
+    /// For a system call that creates a process or thread: whether the new one shares the address space.
     pub(crate) fn shares_memory(self, memory: &dyn TraceeMemory) -> bool {
         let flags = match self.number as i64 {
             #[cfg(target_arch = "x86_64")]
@@ -115,8 +118,9 @@ mod x86_64 {
     pub(crate) use sediment_core::isa::X86_64 as ISA;
     use std::mem::offset_of;
 
-    /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again. Those
-    /// from `read` on do so of sockets with a timeout, of inotify, and, in older kernels, of files in memory.
+    /// System calls that end with EINTR if a thread is woken for no reason, as listed in signal(7), and newer ones. All
+    /// of them can be repeated. Those from `read` on end so for sockets with a timeout, for inotify, and, in older
+    /// kernels, for files in memory.
     const INTERRUPTED: [libc::c_long; 28] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
@@ -159,7 +163,7 @@ mod x86_64 {
     const USER_CODE: u64 = 0x33;
 
     impl Registers {
-        /// Those of a thread that stands here, behind this system call.
+        /// Registers of a thread that is at this address, after this system call.
         #[cfg(test)]
         pub(crate) fn standing_at(program_counter: u64, system_call: u64) -> Self {
             let mut registers = Self(libc::user_regs_struct {
@@ -200,39 +204,40 @@ mod x86_64 {
             self.0.rip.wrapping_sub(1)
         }
 
-        /// Sets the thread to this address, and nothing else.
+        /// Sets the thread's program counter, and no other register.
         pub(crate) fn go_to(self, thread: Pid, address: u64) -> Result<(), Errno> {
             let place = offset_of!(libc::user, regs) + offset_of!(libc::user_regs_struct, rip);
             ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
         }
 
-        /// Where the function returns to at whose first byte the thread is.
+        /// Return address of the function whose first byte the thread is at.
         pub(crate) fn return_address(self, memory: &dyn TraceeMemory) -> Option<u64> {
             memory.number(self.0.rsp)
         }
 
-        /// Returns from the function at whose first byte the thread is.
+        /// Returns from the function whose first byte the thread is at.
         pub(crate) fn return_from_function(&mut self, memory: &dyn TraceeMemory) -> Option<()> {
             self.0.rip = memory.number(self.0.rsp)?;
             self.0.rsp = self.0.rsp.wrapping_add(8);
             Some(())
         }
 
-        /// As of a thread that is about to make this system call, from where it made the one before; None where it made that as a
-        /// 32-bit program.
+        /// Registers of a thread that is about to make this system call with the instruction of its last call; `None`
+        /// if it made that call as a 32-bit program.
         pub(crate) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
             let at = self.0.rip.wrapping_sub(SYSTEM_CALL.len() as u64);
             let [three, four, five, six] = [self.0.rdx, self.0.r10, self.0.r8, self.0.r9];
             self.calling(at, number, [one, two, three, four, five, six])
         }
 
-        /// As of a thread that is about to make this system call by the instruction at an address; None where it is of a 32-bit program.
+        /// Registers of a thread that is about to make this system call with the instruction at this address; `None` in
+        /// a 32-bit program.
         pub(crate) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
             if self.0.cs != USER_CODE {
                 return None;
             }
             self.0.rip = at;
-            // No call is to be made again in its place.
+            // The kernel must not restart another call instead.
             self.0.orig_rax = u64::MAX;
             self.0.rax = number;
             [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8, self.0.r9] = arguments;
@@ -254,10 +259,11 @@ mod x86_64 {
             self.0.rax as i64
         }
 
-        /// The same for a thread that stands at a signal, or was interrupted, if tracing alone ended its system call: the call begins again, unless
-        /// a handler runs. `is_filtered`: whether a seccomp filter may forbid `restart_syscall`, by which the kernel does so.
+        /// Registers of a thread that stopped at a signal or was interrupted, if tracing alone ended its system call:
+        /// the call is restarted, unless a handler runs. `is_filtered` answers whether a seccomp filter may forbid
+        /// `restart_syscall`, which the kernel uses for that.
         pub(crate) fn calling_again(mut self, is_filtered: impl FnOnce() -> bool) -> Option<Self> {
-            // As the kernel has it (include/linux/errno.h); a handler makes it EINTR.
+            // From the kernel's include/linux/errno.h; a handler turns it into EINTR.
             const ERESTARTNOHAND: i64 = -514;
             const ERESTART_RESTARTBLOCK: i64 = -516;
             const EINTR: i64 = -(libc::EINTR as i64);
@@ -273,13 +279,13 @@ mod x86_64 {
             })
         }
 
-        /// Those of a stopped thread that is to do something else first: the instruction of a system call that our stop has ended is executed
-        /// again, as the kernel would have it do where nothing comes between.
+        /// Registers of a stopped thread that must do something else first. If our stop has ended a system call, the
+        /// thread executes the call's instruction again afterwards, as the kernel would arrange it by itself.
         pub(crate) fn calling_by_itself(
             registers: libc::user_regs_struct,
             is_filtered: bool,
         ) -> libc::user_regs_struct {
-            // As the kernel has it (include/linux/errno.h).
+            // From the kernel's include/linux/errno.h.
             const ERESTARTSYS: i64 = -512;
             const ERESTARTNOINTR: i64 = -513;
             const ERESTARTNOHAND: i64 = -514;
@@ -299,7 +305,8 @@ mod x86_64 {
             registers
         }
 
-        /// The same for a thread whose process a signal stops, if that has ended its system call, as it does untraced: no later stop begins it again.
+        /// Registers of a thread whose process a signal stops, if that stop has ended its system call, as without
+        /// tracing: no later stop restarts the call.
         pub(crate) fn called(mut self) -> Option<Self> {
             const NONE: u64 = u64::MAX;
             let ended = self.0.orig_rax as i64 >= 0 && self.0.rax as i64 == -(libc::EINTR as i64);
@@ -337,36 +344,36 @@ mod aarch64 {
     pub(crate) const SYSTEM_CALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4];
 
     impl Registers {
-        /// Address of the breakpoint that stopped the thread: `brk` was not executed.
+        /// Address of the breakpoint that stopped the thread: the program counter has not moved past `brk`.
         pub(crate) fn trap_address(self) -> u64 {
             self.0.pc
         }
 
-        /// Sets the thread to this address, and nothing else.
+        /// Sets the thread's program counter, and no other register.
         pub(crate) fn go_to(mut self, thread: Pid, address: u64) -> Result<(), Errno> {
             self.0.pc = address;
             self.put(thread)
         }
 
-        /// Where the function returns to at whose first byte the thread is.
+        /// Return address of the function whose first byte the thread is at.
         pub(crate) fn return_address(self, _: &dyn TraceeMemory) -> Option<u64> {
             Some(self.0.regs[30])
         }
 
-        /// Returns from the function at whose first byte the thread is.
+        /// Returns from the function whose first byte the thread is at.
         pub(crate) fn return_from_function(&mut self, _: &dyn TraceeMemory) -> Option<()> {
             self.0.pc = self.0.regs[30];
             Some(())
         }
 
-        /// As of a thread that is about to make this system call, from where it made the one before.
+        /// Registers of a thread that is about to make this system call with the instruction of its last call.
         pub(crate) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
             let at = self.0.pc.wrapping_sub(SYSTEM_CALL.len() as u64);
             let [_, _, three, four, five, six, ..] = self.0.regs;
             self.calling(at, number, [one, two, three, four, five, six])
         }
 
-        /// As of a thread that is about to make this system call by the instruction at an address.
+        /// Registers of a thread that is about to make this system call with the instruction at this address.
         pub(crate) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
             self.0.pc = at;
             self.0.regs[8] = number;
@@ -389,12 +396,13 @@ mod aarch64 {
             self.0.regs[0] as i64
         }
 
-        /// None: nothing begins a call again.
+        /// `None`: no later stop restarts a call.
         pub(crate) fn called(self) -> Option<Self> {
             None
         }
 
-        /// None: the kernel decides before it stops the thread whether a call begins again, and keeps the first argument to itself.
+        /// `None`: the kernel decides before it stops the thread whether a call is restarted, and does not show the
+        /// first argument.
         pub(crate) fn calling_again(self, _: impl FnOnce() -> bool) -> Option<Self> {
             None
         }
@@ -403,7 +411,7 @@ mod aarch64 {
             SystemCall {
                 number: self.0.regs[8],
                 arguments: [self.0.regs[0], self.0.regs[1], self.0.regs[2]],
-                // While the thread is stopped, this register says which end of the call it is at.
+                // While the thread is stopped, this register is 1 at the end of a call and 0 at its beginning.
                 ended: self.0.regs[7] == 1,
             }
         }
@@ -412,7 +420,7 @@ mod aarch64 {
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
-/// Puts a breakpoint in the place of an instruction, or the other way round, if that stands there now; whether it has done so.
+/// Replaces an instruction by a breakpoint, or the reverse, if the expected bytes are there. True if it was replaced.
 pub(crate) fn replace(
     memory: &dyn TraceeMemory,
     address: u64,
@@ -423,7 +431,7 @@ pub(crate) fn replace(
     memory.read(address, &mut now).is_ok() && now == before && memory.write(address, &after).is_ok()
 }
 
-/// Puts an instruction back in the place of a breakpoint, if that stands there now; whether it has done so.
+/// Replaces a breakpoint by the original instruction, if the breakpoint is there. True if it was replaced.
 pub(crate) fn restore(memory: &dyn TraceeMemory, address: u64, original: [u8; TRAP.len()]) -> bool {
     let mut now = [0; TRAP.len()];
     memory.read(address, &mut now).is_ok() && now == TRAP && memory.restore(address, &original).is_ok()

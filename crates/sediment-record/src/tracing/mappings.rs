@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts of /proc about a process: its mappings with code, the files behind them, its threads and its tracer.
+//! Reads data on a process from /proc: its mappings of code, the mapped files, its threads and its tracer.
 
 use super::groups::memory_left_to;
 use nix::libc;
@@ -10,21 +10,21 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read for its functions, in bytes.
+/// Size of the largest file whose functions are read, in bytes.
 pub(crate) const LARGEST_FILE: u64 = 4 << 30;
 
-/// A mapping.
+/// A mapping of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProcessMapping {
     pub(crate) range: Range<u64>,
     pub(crate) executable: bool,
-    /// True if others than us may write to it: the process, or whoever shares it.
+    /// True if anybody except us may write to it: the process, or another that shares it.
     pub(crate) writable: bool,
-    /// Where in the file it begins.
+    /// Offset of its beginning in the file.
     pub(crate) offset: u64,
-    /// 0 where it is of no file.
+    /// Inode of the file; 0 without a file.
     pub(crate) inode: u64,
-    /// Empty, or a name in brackets, where it is of no file.
+    /// Path of the file; without a file, empty or a name in brackets.
     pub(crate) path: String,
 }
 
@@ -46,14 +46,14 @@ pub(crate) fn all_mappings(thread: Pid) -> io::Result<Vec<ProcessMapping>> {
     Ok(mappings_in(&fs::read(format!("/proc/{thread}/maps"))?))
 }
 
-/// The mappings that the text of /proc/ID/maps lists.
+/// Parses the text of /proc/ID/maps.
 pub(crate) fn mappings_in(text: &[u8]) -> Vec<ProcessMapping> {
     String::from_utf8_lossy(text).lines().filter_map(mapping).collect()
 }
 
-/// The mapping of a file at this address: what is mapped behind it is not read.
+/// Returns the mapping of a file at this address. Does not read the mappings after it.
 pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>> {
-    // The kernel gives no more at once.
+    // The kernel returns at most this many bytes at once.
     const AT_ONCE: usize = 4096;
     let file = BufReader::with_capacity(AT_ONCE, File::open(format!("/proc/{thread}/maps"))?);
     for line in file.split(b'\n') {
@@ -68,7 +68,7 @@ pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Process
     Ok(None)
 }
 
-/// A line of /proc/ID/maps.
+/// Parses a line of /proc/ID/maps.
 fn mapping(line: &str) -> Option<ProcessMapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -87,8 +87,9 @@ fn mapping(line: &str) -> Option<ProcessMapping> {
     })
 }
 
-/// The content of a file that a process has mapped: from the path that the process sees, or, if that file was
-/// replaced, from the kernel's link to it. Empty where a program that we trace may serve the file, which waits for us.
+/// Reads a file that a process has mapped: from its path as the process sees it or, if that file was replaced, through
+/// the kernel's link to the mapped file. Empty if a program that we trace may serve the file, because that program
+/// waits for us.
 pub(crate) fn content(process: Pid, mapping: &ProcessMapping) -> Option<Vec<u8>> {
     let ProcessMapping { path, range, inode, .. } = mapping;
     if is_served(process, range.start) && we_trace_a_server() {
@@ -101,20 +102,21 @@ pub(crate) fn content(process: Pid, mapping: &ProcessMapping) -> Option<Vec<u8>>
         PathBuf::from(format!("/proc/{process}/exe")),
     ];
     let same = |place: &&PathBuf| fs::metadata(place).is_ok_and(|found| found.ino() == *inode);
-    // On some file systems the inode of the mapping is not that of the path; whether the code is the same is seen later.
+    // On some file systems, the mapping and the path have different inodes; a later check compares the code.
     let place =
         candidates.iter().find(same).or_else(|| candidates[..1].iter().find(|place| place.is_file()))?;
     let fits = fs::metadata(place).is_ok_and(|found| found.is_file() && found.len() <= LARGEST_FILE);
     fits.then(|| fs::read(place).ok()).flatten()
 }
 
-/// File systems that the kernel serves by itself. Others may lie above one that a program serves.
+/// File systems that the kernel serves by itself. Others may be layered on one that a program serves.
 const OF_KERNEL: [&str; 16] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "f2fs", "vfat",
     "zfs", "devtmpfs", "iso9660", "bcachefs",
 ];
 
-/// True if a program may serve the file that a process has mapped at this address, by FUSE or below another file system.
+/// True if a program may serve the file that a process has mapped at this address, with FUSE or below another file
+/// system.
 fn is_served(process: Pid, address: u64) -> bool {
     let bytes = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
     let text = |file: &str| String::from_utf8_lossy(&bytes(file)).into_owned();
@@ -145,7 +147,7 @@ fn we_trace_a_server() -> bool {
     })
 }
 
-/// A value of a program's auxiliary vector.
+/// Returns a value of a program's auxiliary vector.
 pub(crate) fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     const WORD: usize = size_of::<u64>();
     vector.chunks_exact(2 * WORD).find_map(|pair| {
@@ -154,15 +156,15 @@ pub(crate) fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     })
 }
 
-/// A field of /proc/ID/status, trimmed.
+/// Returns a field of /proc/ID/status, trimmed.
 pub(crate) fn status_field(id: Pid, field: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
 }
 
-/// True if a thread has ended. Of one whose state cannot be read for another reason, as where no more files may be opened, nothing is known:
-/// it may run.
+/// True if a thread has ended. False if its state cannot be read for another reason, such as too many open files: it
+/// may still run.
 pub(crate) fn has_ended(thread: Pid) -> bool {
     match fs::read_to_string(format!("/proc/{thread}/status")) {
         Ok(text) => text.lines().any(|line| {
@@ -172,7 +174,8 @@ pub(crate) fn has_ended(thread: Pid) -> bool {
     }
 }
 
-/// True if the environment that a process began with has `detect_leaks=0` among the options of AddressSanitizer or LeakSanitizer.
+/// True if the environment at the start of a process has `detect_leaks=0` in the options of AddressSanitizer or
+/// LeakSanitizer.
 pub(crate) fn finds_no_leaks(process: Pid) -> bool {
     let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|variable| {
@@ -188,7 +191,7 @@ pub(crate) fn is_filtered(thread: Pid) -> bool {
     status_field(thread, "Seccomp").is_some_and(|mode| mode != "0")
 }
 
-/// True if a limit of a process could keep its memory, or ours in a file that it maps, from growing.
+/// True if a limit of a process could prevent the growth of its memory, or of our memory in a file that it maps.
 pub(crate) fn is_limited(process: Pid) -> bool {
     let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
     let soft =
@@ -196,7 +199,8 @@ pub(crate) fn is_limited(process: Pid) -> bool {
     ["Max address space", "Max file size"].iter().any(|name| soft(name) != Some("unlimited"))
 }
 
-/// True if the control groups of a process leave it little memory beside its code: pages of code that change become copies.
+/// True if the control groups of a process leave it little memory compared with its code: changed pages of code become
+/// copies.
 pub(crate) fn has_little_memory(process: Pid) -> bool {
     const LEAST: u64 = 64 << 20;
     const COPIES: u64 = 4;
@@ -209,7 +213,7 @@ pub(crate) fn has_little_memory(process: Pid) -> bool {
     })
 }
 
-/// True if a thread has the same seccomp filters as we: we may do whatever it may.
+/// True if a thread has the same seccomp filters as we have: then we may do anything that it may do.
 pub(crate) fn is_filtered_as_we_are(thread: Pid) -> bool {
     let filters = |id| ["Seccomp", "Seccomp_filters"].map(|field| status_field(id, field));
     filters(thread) == filters(Pid::this())
@@ -232,7 +236,8 @@ pub(crate) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     Ok(numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect())
 }
 
-/// A thread of a process that has not ended, as its first one may have; None if the process is gone.
+/// Returns a thread of a process that has not ended, because the first thread may have ended; `None` if the process is
+/// gone.
 pub(crate) fn running_thread(process: Pid) -> Option<Pid> {
     threads(process).ok()?.into_iter().find(|thread| !has_ended(*thread))
 }

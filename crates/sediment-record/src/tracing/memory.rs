@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of another process, read and written through `/proc/ID/mem`: also where it may not write itself, and while its
-//! threads run. A breakpoint is one instruction as the processor fetches it, so a thread sees either it or what was there before.
+//! Memory of another process, read and written through `/proc/ID/mem`, even if the process may not write there itself,
+//! and while its threads run. The processor fetches a breakpoint as one instruction, so a thread executes either the
+//! breakpoint or the original instruction.
 
 use super::mappings::all_mappings;
 use nix::sys::ptrace;
@@ -13,28 +14,29 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
-/// Bytes of what ptrace reads and writes at once.
+/// Number of bytes that ptrace reads and writes at once.
 const WORD: u64 = 8;
 
 /// The memory of one address space.
 pub(crate) trait TraceeMemory: std::fmt::Debug {
-    /// Reads from this address until the buffer is full or memory ends; the number of bytes.
+    /// Reads from this address until the buffer is full or mapped memory ends. Returns the number of bytes.
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// As [`Self::read_some`], of a stopped process that is the same program as when its memory was opened.
+    /// As [`Self::read_some`], for a stopped process that has not called exec since its memory was opened.
     fn read_at_rest(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_some(address, buffer)
     }
 
-    /// Writes all of these bytes, and no other.
+    /// Writes exactly these bytes.
     fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// As [`Self::write`], to code that the program may have copied to memory that it shares with others and may not write to.
+    /// As [`Self::write`], for code that the program may have copied to memory that it shares with others and may not
+    /// write to.
     fn restore(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.write(address, bytes)
     }
 
-    /// Itself, if several threads of ours may read and write it.
+    /// Returns itself if several of our threads may use it at once.
     fn shared(&self) -> Option<&(dyn TraceeMemory + Sync)> {
         None
     }
@@ -49,18 +51,18 @@ impl dyn TraceeMemory + '_ {
         }
     }
 
-    /// The 64-bit number at this address.
+    /// Returns the 64-bit number at this address.
     pub(crate) fn number(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes).ok()?;
         Some(u64::from_ne_bytes(bytes))
     }
 
-    /// The text at this address, up to its zero, if it is no longer than a path may be.
+    /// Returns the zero-terminated string at this address, if it is no longer than a path may be.
     pub(crate) fn text(&self, address: u64) -> Option<OsString> {
         const LONGEST: usize = 4096;
         let mut bytes = vec![0; LONGEST];
-        // It may end just before memory that is not there.
+        // The string may end just before unmapped memory.
         let read = self.read_some(address, &mut bytes).ok()?;
         let length = bytes[..read].iter().position(|byte| *byte == 0)?;
         bytes.truncate(length);
@@ -68,7 +70,7 @@ impl dyn TraceeMemory + '_ {
     }
 }
 
-/// The memory of a process, as it was when it was opened: what it becomes by exec is another.
+/// Memory of a process as opened: after an exec, the process has another memory.
 #[derive(Debug)]
 pub(crate) struct ProcessMemory {
     thread: Pid,
@@ -96,12 +98,12 @@ impl TraceeMemory for ProcessMemory {
         Ok(read)
     }
 
-    /// By one call, which the kernel does quicker than reading the file page by page.
+    /// Uses a single system call, which the kernel handles faster than reading the file page by page.
     fn read_at_rest(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let there = RemoteIoVec { base: address as usize, len: buffer.len() };
         match process_vm_readv(self.thread, &mut [IoSliceMut::new(buffer)], &[there]) {
             Ok(read) if read == buffer.len() => Ok(read),
-            // What it may not read itself is read from the file.
+            // Memory that the process itself may not read is read through the file.
             _ => self.read_some(address, buffer),
         }
     }
@@ -117,7 +119,7 @@ impl TraceeMemory for ProcessMemory {
             return Err(error);
         };
         let at = here.offset + (address - here.range.start);
-        // Elsewhere the program may write to the same memory, or we.
+        // Otherwise the program, or we, may write to the same memory elsewhere.
         let same = all.iter().filter(|other| (&other.path, other.inode) == (&here.path, here.inode));
         let addresses = same.filter_map(|other| Some(other.range.start + at.checked_sub(other.offset)?));
         let written =
@@ -137,8 +139,8 @@ impl TraceeMemory for ProcessMemory {
     }
 }
 
-/// The memory of a stopped thread, word by word through ptrace: also where its file may not be opened. Whatever else is in a word must
-/// not change meanwhile.
+/// Memory of a stopped thread, accessed word by word through ptrace, even if its file may not be opened. The other
+/// bytes of a word must not change meanwhile.
 #[derive(Debug)]
 pub(crate) struct TracedMemory(Pid);
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Following processes by ptrace: what recorders that trace have in common, and no recorder alone.
+//! Follows processes with ptrace: the code shared by all recorders that trace.
 //!
-//! - `system` makes programs, stops and resumes threads, and waits for them; `mappings` and `memory` read and write what they have; `groups` has limits of it;
-//!   `machine` knows the processor
-//! - `apart` has the two processes of a recording, the front and the recorder, and `jobs` their place at a terminal
-//! - `starting` begins and ends with a program, `join` takes on processes that run; `rights` and `refusal` say why that is not allowed
+//! - `system` starts programs, stops and resumes threads, and waits for them; `mappings` and `memory` read and write
+//!   their memory; `groups` has the limits of memory; `machine` depends on the processor
+//! - `apart` has the two processes of a recording, the front and the recorder, and `jobs` their job control at a
+//!   terminal
+//! - `starting` starts a program and waits for its end, `join` attaches to running processes; `rights` and `refusal`
+//!   give the reasons if that is not allowed
 
 pub mod apart;
 pub(crate) mod groups;

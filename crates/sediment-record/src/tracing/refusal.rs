@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why something may not be traced, and the way out, in the words of what the kernel enforces: owners, Yama, seccomp, another tracer,
-//! setuid.
+//! Explains why a process may not be traced, and what helps, by the rules that the kernel enforces: owners, Yama,
+//! seccomp, another tracer, setuid.
 
 use super::mappings::status_field;
 use nix::errno::Errno;
@@ -12,11 +12,11 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TracingFacts {
     process: Pid,
-    /// True if we started it.
+    /// True if we started the process.
     ours: bool,
     /// True if we are root.
     root: bool,
-    /// True if it is another user's.
+    /// True if the process belongs to another user.
     of_another: bool,
     /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 without Yama.
     scope: u8,
@@ -26,7 +26,7 @@ struct TracingFacts {
     error: Errno,
 }
 
-/// Why the kernel does not let this process be traced, and the way out. `ours`: we started it.
+/// Error for a process that the kernel does not let us trace, with the reason and what helps. `ours`: we started it.
 pub(crate) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
     let owner =
         status_field(process, "Uid").and_then(|ids| ids.split_whitespace().next()?.parse::<u32>().ok());
@@ -79,7 +79,7 @@ fn in_words(facts: &TracingFacts) -> Error {
     }
 }
 
-/// A process that another traces.
+/// Error for a process that is already traced.
 pub(crate) fn traced_already(process: Pid, by: i32) -> Error {
     let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
     let message = format!("process {process} is already traced by {} (process {by})", name.trim());
@@ -87,7 +87,7 @@ pub(crate) fn traced_already(process: Pid, by: i32) -> Error {
         .with_hint("end that first, or record with perf: --method perf-stacks")
 }
 
-/// A program that would not get the rights it is meant to run with.
+/// Error for a program that would not get the rights that it needs.
 pub(crate) fn other_rights(program: &Path) -> Error {
     let message = format!(
         "{} has setuid or capabilities, which the kernel drops while a program is traced",

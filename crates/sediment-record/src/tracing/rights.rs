@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rights that decide who may be traced, and those that a traced program does not get.
+//! Rights that decide which processes may be traced, and rights that a traced program does not get.
 
 use super::mappings::status_field;
 use super::system;
@@ -16,8 +16,8 @@ pub(crate) fn may_trace_everything() -> bool {
     ours.is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
 }
 
-/// True if a program runs with the rights of its owner or group, or with capabilities of its file, not with those of
-/// its caller. False where that is not known soon: a program that we trace may serve the file, and wait for us.
+/// True if a program runs with the rights of its owner or group, or with capabilities of its file, instead of its
+/// caller's rights. False if that is not known soon: a program that we trace may serve the file, and wait for us.
 pub(crate) fn has_other_rights(path: PathBuf) -> bool {
     const SOON: Duration = Duration::from_millis(500);
     let (answer, answers) = channel();

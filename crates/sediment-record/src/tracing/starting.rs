@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every recorder that traces does at the beginning and the end of a program.
+//! Common steps of tracing recorders at the beginning and the end of a program.
 
 use super::system::{self, Status};
 use super::{refusal, rights::has_other_rights};
@@ -19,7 +19,7 @@ pub(crate) fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
     }
 }
 
-/// The end of a child that is no longer traced; None where somebody else has waited for it.
+/// Waits for a child that is no longer traced; `None` if another part of this process has waited for it.
 pub(crate) fn wait_for_end(process: Pid) -> Option<Outcome> {
     loop {
         match system::wait_for(process) {
@@ -31,7 +31,8 @@ pub(crate) fn wait_for_end(process: Pid) -> Option<Outcome> {
     }
 }
 
-/// A traced program gets no rights of another user from its file, so one that needs them would not do what it does.
+/// Refuses a program that gets another user's rights from its file: traced, it would not get them, and would behave
+/// differently.
 pub(crate) fn refuse_other_rights(program: &OsString) -> Result<()> {
     if nix::unistd::geteuid().is_root() {
         return Ok(());
@@ -43,7 +44,7 @@ pub(crate) fn refuse_other_rights(program: &OsString) -> Result<()> {
     Err(refusal::other_rights(&path))
 }
 
-/// The file of a program's name.
+/// Finds the file of a program by its name.
 pub(crate) fn found_on_search_path(program: &OsString) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests to the kernel that no safe interface offers, and nothing else. Waiting for traced threads and resuming
-//! them it shares with the meter of memory.
+//! Requests to the kernel that no safe interface offers. The code that waits for traced threads and resumes them is
+//! shared with the measurement of memory.
 
 #![allow(unsafe_code)]
 
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Options to trace a running process with: all that it makes is traced too.
+/// Options for tracing a running process: everything that it creates is traced too.
 pub(crate) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
@@ -35,13 +35,13 @@ pub(crate) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
-/// The same for a program that was started: it ends should we be killed.
+/// The same options for a started program, which ends if we are killed.
 pub(crate) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
 
 /// Signals that a stopped thread blocks.
 pub(crate) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     let mut mask = 0u64;
-    // SAFETY: the kernel writes as many bytes as it is told, which are there.
+    // SAFETY: the kernel writes exactly this many bytes, into a valid buffer.
     let done = unsafe {
         libc::ptrace(libc::PTRACE_GETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw mut mask)
     };
@@ -49,19 +49,19 @@ pub(crate) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
 }
 
 pub(crate) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
-    // SAFETY: the kernel reads as many bytes as it is told, which are there.
+    // SAFETY: the kernel reads exactly this many bytes, from a valid buffer.
     let done = unsafe {
         libc::ptrace(libc::PTRACE_SETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw const mask)
     };
     Errno::result(done).map(drop)
 }
 
-/// Address of the area of a stopped thread for restartable sequences; 0 if it has none.
+/// Address of the rseq area of a stopped thread (restartable sequences); 0 if it has none.
 pub(crate) fn rseq_area(thread: Pid) -> Result<u64, Errno> {
-    /// PTRACE_GET_RSEQ_CONFIGURATION, and its struct: the area's address, then size, signature, flags and padding.
+    /// PTRACE_GET_RSEQ_CONFIGURATION and its struct: address of the area, then size, signature, flags and padding.
     const REQUEST: libc::c_long = 0x420f;
     let mut about = [0u64; 3];
-    // SAFETY: the kernel writes as many bytes as it is told, which are there.
+    // SAFETY: the kernel writes exactly this many bytes, into a valid buffer.
     let done =
         unsafe { libc::ptrace(REQUEST as _, thread.as_raw(), size_of_val(&about), about.as_mut_ptr()) };
     Errno::result(done).map(|_| about[0])
@@ -69,11 +69,11 @@ pub(crate) fn rseq_area(thread: Pid) -> Result<u64, Errno> {
 
 /// Sends a signal to a thread.
 pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
-    // SAFETY: it takes numbers alone. One that has ended needs no signal.
+    // SAFETY: all arguments are numbers. An ended thread needs no signal.
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal) };
 }
 
-/// Memory of a file that others have mapped, too.
+/// Memory of a file that other processes have mapped too.
 #[derive(Debug)]
 pub(crate) struct MappedWords {
     start: *const AtomicU64,
@@ -81,7 +81,7 @@ pub(crate) struct MappedWords {
 }
 
 impl MappedWords {
-    /// Maps a part of whole pages of a file that stays as long as it is.
+    /// Maps a range of whole pages of a file that does not shrink.
     pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
         let (rights, length) = (libc::PROT_READ | libc::PROT_WRITE, length as usize);
         let file = file.as_raw_fd();
@@ -95,11 +95,11 @@ impl MappedWords {
         Ok(Self { start: start.cast(), count: length / size_of::<AtomicU64>() })
     }
 
-    /// Stores a word at an offset, a multiple of 8, at once.
+    /// Stores a word atomically at an offset that is a multiple of 8.
     pub(crate) fn store(&self, at: u64, word: u64) {
         let index = at as usize / size_of::<AtomicU64>();
         assert!(at % 8 == 0 && index < self.count, "the word is none of the part");
-        // SAFETY: it lies in the part, which is mapped, and is aligned.
+        // SAFETY: the word is in the mapped range and aligned.
         let place = unsafe { &*self.start.add(index) };
         place.store(word, Ordering::Release);
     }
@@ -112,7 +112,7 @@ impl Drop for MappedWords {
     }
 }
 
-/// A program that was forked and waits to be let go.
+/// A forked program that waits for permission to begin.
 #[derive(Debug)]
 pub(crate) struct WaitingProgram {
     /// Its process.
@@ -121,7 +121,8 @@ pub(crate) struct WaitingProgram {
     report: File,
 }
 
-/// Forks a process that becomes this program after [`WaitingProgram::go`], so that it can be traced from its first instruction.
+/// Forks a process that executes this program after [`WaitingProgram::go`], so that it can be traced from its first
+/// instruction.
 pub(crate) fn fork_program(words: &[OsString]) -> io::Result<WaitingProgram> {
     let words: Vec<CString> =
         words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
@@ -131,7 +132,8 @@ pub(crate) fn fork_program(words: &[OsString]) -> io::Result<WaitingProgram> {
     let (report, report_to) = pipe2(OFlag::O_CLOEXEC)?;
     let parent = Pid::this();
     let broken_pipe = if ignores_sigpipe() { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: the child calls nothing but system calls and functions that are safe between fork and exec, on memory made before.
+    // SAFETY: the child calls only system calls and functions that are safe between fork and exec, on memory allocated
+    // before.
     let forked = unsafe { fork() }?;
     match forked {
         ForkResult::Parent { child } => {
@@ -167,14 +169,15 @@ pub(crate) fn fork_program(words: &[OsString]) -> io::Result<WaitingProgram> {
     }
 }
 
-/// Sets every signal that we handle back to its default, as exec does: what waits for it is to end by them already.
+/// Resets every signal that we handle to its default, as exec does: the waiting process must already end at such
+/// signals.
 ///
 /// # Safety
-/// As of `sigaction`, which is safe between fork and exec.
+/// As for `sigaction`, which is safe between fork and exec.
 unsafe fn forget_handlers() {
     const LAST_SIGNAL: libc::c_int = 64;
     for signal in 1..=LAST_SIGNAL {
-        // SAFETY: all zeros are a sigaction, and the kernel writes one, which is there.
+        // SAFETY: all zeros are a valid sigaction, and the kernel writes into a valid one.
         unsafe {
             let mut now: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, std::ptr::null(), &mut now) == 0;
@@ -185,11 +188,11 @@ unsafe fn forget_handlers() {
     }
 }
 
-/// Exit code of a process that could not become the program.
+/// Exit code of a process that could not execute the program.
 const NOT_STARTED: i32 = 127;
 
 impl WaitingProgram {
-    /// Lets it become the program; why it could not. Returns once it has.
+    /// Lets it execute the program. Returns once it has; an error is the reason why it could not.
     pub(crate) fn go(self) -> io::Result<()> {
         let Self { mut gate, mut report, .. } = self;
         gate.write_all(&[1])?;
@@ -203,23 +206,24 @@ impl WaitingProgram {
     }
 }
 
-/// Forks this process, of which there must be one thread alone.
+/// Forks this process, which must have only one thread.
 pub(crate) fn fork_ourselves() -> io::Result<ForkResult> {
     const ENDING: Duration = Duration::from_secs(10);
     let begun = Instant::now();
-    // A thread that has been joined is listed until the kernel has removed it.
+    // A joined thread is listed until the kernel has removed it.
     while super::mappings::threads(Pid::this())?.len() > 1 {
         if begun.elapsed() > ENDING {
             return Err(io::Error::other("this process has several threads"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    // SAFETY: with one thread alone, all that the child has is in order.
+    // SAFETY: with only one thread, the child's memory and locks are in a consistent state.
     Ok(unsafe { fork() }?)
 }
 
-/// Closes what was inherited beside the standard descriptors, but for what the command line names: it is the program's, and who is at the
-/// other end is to notice when the program closes it. Ours alone are closed by exec.
+/// Closes inherited descriptors other than the standard ones, except those that the command line names. They belong to
+/// the program: the process at their other end must notice when the program closes them. exec closes our own
+/// descriptors.
 pub(crate) fn close_inherited() {
     let named: Vec<OsString> = std::env::args_os().collect();
     let is_named = |number: i32| {
@@ -229,7 +233,7 @@ pub(crate) fn close_inherited() {
     let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > 2 && !is_named(*number)) {
-        // SAFETY: these take numbers alone. Nothing here owns a descriptor that exec keeps.
+        // SAFETY: all arguments are numbers. No object here owns a descriptor that exec keeps open.
         unsafe {
             if libc::fcntl(number, libc::F_GETFD) == 0 {
                 libc::close(number);
@@ -238,11 +242,11 @@ pub(crate) fn close_inherited() {
     }
 }
 
-/// Has a limit of processor time end the recording, not this process, and with it the program: where the limit cannot be raised, its
-/// warning comes a second before.
+/// Makes a limit of processor time end the recording instead of this process, which would end the program too. If the
+/// limit cannot be raised, its warning comes a second earlier.
 pub(crate) fn keep_below_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one rlimit, which is there, and reads those that are handed over.
+    // SAFETY: the kernel writes one valid rlimit, and reads the ones passed to it.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_CPU, &mut limit) != 0 || limit.rlim_max == libc::RLIM_INFINITY {
             return;
@@ -255,10 +259,10 @@ pub(crate) fn keep_below_limit() {
     }
 }
 
-/// True if the kernel schedules a thread as it does nearly all, neither in real time nor by deadlines.
+/// True if a thread has a normal scheduling policy, neither real-time nor deadline.
 pub(crate) fn is_scheduled_as_usual(thread: Pid) -> bool {
-    // The kernel itself, as musl's function of this name always fails.
-    // SAFETY: it reads nothing of ours.
+    // Calls the kernel directly, because musl's function with this name always fails. SAFETY: it reads none of our
+    // memory.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread.as_raw()) };
     policy & !i64::from(libc::SCHED_RESET_ON_FORK) == i64::from(libc::SCHED_OTHER)
 }
@@ -266,24 +270,26 @@ pub(crate) fn is_scheduled_as_usual(thread: Pid) -> bool {
 /// True if a program's file has capabilities.
 pub(crate) fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: both strings end in zero, and with a size of zero nothing is written.
+    // SAFETY: both strings end in zero, and nothing is written because the size is zero.
     let size =
         unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
     size > 0
 }
 
-/// Ignores the signals by which a terminal stops a job, which the program may handle or ignore: this process stops with the program.
+/// Ignores the signals with which a terminal stops a job, because the program may handle or ignore them: this process
+/// stops together with the program.
 pub(crate) fn leave_stops_to_program() {
     for stop in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
         let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-        // SAFETY: it runs no code of ours.
+        // SAFETY: no code of ours runs in a handler.
         let _ = unsafe { sigaction(stop, &ignore) };
     }
 }
 
 static FAULT_SENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Ends a recording also by signals that the processor raises, where somebody sent them. Raised by the processor, they end us.
+/// Makes signals that the processor usually raises end the recording if somebody sent them. If the processor raised
+/// them, they end this process.
 pub(crate) fn catch_sent_faults(stop: &Stop) {
     let _ = FAULT_SENT.set(stop.flag());
     let action = SigAction::new(
@@ -294,25 +300,24 @@ pub(crate) fn catch_sent_faults(stop: &Stop) {
     for signal in
         [Signal::SIGILL, Signal::SIGFPE, Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGTRAP, Signal::SIGSYS]
     {
-        // SAFETY: the handler sets a flag, or sets the signal back to its default.
+        // SAFETY: the handler only sets a flag, or resets the signal to its default.
         let _ = unsafe { sigaction(signal, &action) };
     }
 }
 
 extern "C" fn fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands over a siginfo_t.
+    // SAFETY: the kernel passes a siginfo_t.
     let sent = unsafe { (*about).si_code } <= 0;
     match FAULT_SENT.get() {
         Some(stop) if sent => stop.store(true, Ordering::SeqCst),
-        // The instruction runs again, and the signal ends us.
-        // SAFETY: this is the default.
+        // The instruction runs again, and the signal ends this process. SAFETY: this sets the default.
         _ => {
             let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
 }
 
-/// Interrupts [`wait`] of the thread that made it, again and again.
+/// Interrupts [`wait`] in the thread that created it, repeatedly.
 pub(crate) struct Alarm {
     timer: Timer,
     period: Option<Duration>,
@@ -335,12 +340,12 @@ pub(crate) fn rings() -> u32 {
 }
 
 impl Alarm {
-    /// One that is still.
+    /// Creates an alarm that does not ring yet.
     pub(crate) fn new() -> Result<Self, Errno> {
         let quiet = SigAction::new(SigHandler::Handler(heard), SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler does nothing but count.
+        // SAFETY: the handler only counts.
         let before = unsafe { sigaction(ALARM, &quiet) }?;
-        // To this thread alone; nix has no name for that where the C library is musl.
+        // For this thread only; nix has no name for that with musl.
         let mut event = SigEvent::new(SigevNotify::SigevSignal { signal: ALARM, si_value: 0 }).sigevent();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_notify_thread_id = gettid().as_raw();
@@ -348,7 +353,7 @@ impl Alarm {
         Ok(Self { timer, period: None, before })
     }
 
-    /// Rings with this period from now on.
+    /// Starts ringing with this period.
     pub(crate) fn ring(&mut self, period: Duration) -> Result<(), Errno> {
         if self.period == Some(period) {
             return Ok(());
@@ -364,15 +369,16 @@ impl Drop for Alarm {
         let _ = self
             .timer
             .set(Expiration::OneShot(TimeSpec::from_duration(Duration::ZERO)), TimerSetTimeFlags::empty());
-        // A last signal may be on its way: the handler stays where the default, to be ignored, would do.
+        // A last signal may still arrive: the handler stays if the former action was the default, which ignores the
+        // signal.
         if !matches!(self.before.handler(), SigHandler::SigDfl) {
-            // SAFETY: this is what was there before.
+            // SAFETY: this is the former action.
             let _ = unsafe { sigaction(ALARM, &self.before) };
         }
     }
 }
 
-/// True if the SIGTRAP that stopped this thread says that it has executed one instruction.
+/// True if the SIGTRAP that stopped this thread reports the end of a single step.
 pub(crate) fn is_step(thread: Pid) -> bool {
     const TRAP_TRACE: i32 = 2;
     ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)

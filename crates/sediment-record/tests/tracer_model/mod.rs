@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tracer on a model of an operating system, in every order of events.
+//! Tests the tracer on a model of an operating system, with every order of events.
 //!
-//! Threads run little programs. At each step the model chooses what happens next: a thread goes one step on, a report reaches the
-//! tracer, an alarm rings, a process is killed, the recording is ended. All choices are tried, one run for each, as far as the bound on
-//! runs allows; beyond it, seeded runs choose at random. Whatever is chosen: no thread runs into a breakpoint that nobody handles, none
-//! stays stopped, and no breakpoint stays in memory.
+//! Threads run small programs. At each step the model chooses the next event: a thread makes a step, a report reaches
+//! the tracer, an alarm rings, a process is killed, or the recording ends. All choices are tried, one run each, up to a
+//! limit on the number of runs; further runs choose at random with a seed. In every run, no thread executes a
+//! breakpoint that nobody handles, no thread stays stopped, and no breakpoint stays in memory.
 
 mod world;
 
@@ -79,7 +79,7 @@ impl Kernel for Model {
         }
     }
 
-    /// One millisecond for each event.
+    /// One millisecond per event.
     fn now(&self) -> Instant {
         let world = self.0.borrow();
         world.begun + Duration::from_millis(u64::from(world.told))
@@ -117,7 +117,7 @@ impl Kernel for Model {
         if signal == libc::SIGTRAP {
             world.wrong.push(format!("{id} was given SIGTRAP"));
         }
-        // A signal that was told is gone.
+        // A reported signal is gone.
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Kernel for Model {
     fn go_to(&self, thread: Pid, _: &Registers, address: u64) -> Result<(), Errno> {
         self.0.borrow_mut().look_at_writes();
         self.live(thread, |one| {
-            // Behind the first instruction, the call is done.
+            // After its first instruction, the call is done.
             if one.trapped.take().is_some_and(|trapped| trapped != address) {
                 one.steps.pop_front();
             }
@@ -218,7 +218,7 @@ impl Kernel for Model {
         self.0.borrow().threads.get(&thread.as_raw()).is_some_and(|one| one.traced)
     }
 
-    /// Modelled children stop where they are born.
+    /// Modelled children stop when they are created.
     fn traces_anyone(&self) -> bool {
         false
     }
@@ -339,7 +339,7 @@ impl TraceeMemory for BytewiseMemory {
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let space = self.0.borrow();
         let known = (address..).map_while(|address| space.get(address));
-        // Pages are whole, though only their beginning is modelled.
+        // Pages are complete, although only their beginning is modelled.
         let page = space.is_mapped(address & !0xfff);
         buffer.fill(0);
         let read = buffer.iter_mut().zip(known).map(|(byte, found)| *byte = found).count();
@@ -365,11 +365,11 @@ impl TraceeMemory for BytewiseMemory {
 /// Way in which the tracer meets a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// It starts it.
+    /// The tracer starts it.
     Begun,
-    /// It runs.
+    /// It already runs.
     Attached,
-    /// It runs, and one of its threads may not be traced.
+    /// It already runs, and one of its threads may not be traced.
     AttachedInPart,
 }
 
@@ -378,11 +378,11 @@ enum Start {
 enum Second {
     /// A function.
     Function,
-    /// A block of `F`, which has a breakpoint once that has run.
+    /// A block of `F`, which gets a breakpoint once `F` has run.
     Block,
 }
 
-/// The program, or its library.
+/// Makes the module of the program or of its library.
 fn module(path: &str, debug_state: Option<u64>, second: Second) -> Module {
     if second == Second::Function {
         return Module::of_code(path, &CODE, &FUNCTIONS, debug_state).telling_processors_at(FUNCTIONS[1]);
@@ -394,7 +394,7 @@ fn module(path: &str, debug_state: Option<u64>, second: Second) -> Module {
 }
 
 thread_local! {
-    /// Number of pairs of the last run.
+    /// Number of pairs in the last run.
     static PAIRS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
@@ -404,11 +404,11 @@ enum Patience {
     None,
     /// For some events.
     Short,
-    /// As long as it takes. Nothing in a model stops such a wait.
+    /// As long as it takes. Nothing in the model stops such a wait.
     Endless,
 }
 
-/// True if these steps, or those of children, change what is mapped.
+/// True if these steps, or steps of children, change mappings.
 fn maps(steps: &[ThreadStep]) -> bool {
     steps.iter().any(|step| match step {
         Load | Unload => true,
@@ -426,7 +426,7 @@ fn waits(steps: &[ThreadStep]) -> bool {
     })
 }
 
-/// Runs the tracer once; what is wrong then.
+/// Runs the tracer once. Returns the errors found.
 fn run(
     steps: &'static [ThreadStep],
     (start, second, patience): (Start, Second, Patience),
@@ -452,7 +452,7 @@ fn run(
     let mut modules = Modules::new(&NoFiles, wanted);
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
     modules.put("/library", 2, module("/library", None, second));
-    // Blocks get breakpoints when their function has run, libraries as they are mapped.
+    // Blocks get breakpoints when their function has run, libraries when they are mapped.
     world.is_calm = patience == Patience::Endless && second == Second::Function && !maps(steps);
     let model = Rc::new(Model(RefCell::new(world)));
     let mut watch = |_| {};
@@ -470,7 +470,7 @@ fn run(
         if start != Start::Begun {
             tracer.join(first, &BTreeSet::from([first])).unwrap();
         } else {
-            // As it is at the stop of exec: it stands still.
+            // The process is at the stop of exec.
             tracer.expect(first).unwrap();
             model.0.borrow_mut().stop(first.as_raw(), Status::Event(libc::PTRACE_EVENT_EXEC));
             model.0.borrow_mut().threads.get_mut(&10).unwrap().event_about = 10;
@@ -481,7 +481,7 @@ fn run(
     }
     let mut world = Rc::into_inner(model).unwrap().0.into_inner();
     PAIRS.set(world.pairs);
-    // The kernel lets go of what is left; what was let go runs on.
+    // The kernel detaches the remaining threads; detached threads run on.
     for thread in world.threads.values_mut() {
         if thread.traced && thread.run == RunState::Stopped {
             world.wrong.push("a thread stays stopped".to_owned());
@@ -512,7 +512,7 @@ fn run(
     (world.chooser, world.wrong, world.trail)
 }
 
-/// Tries all runs, up to a number, and as many at random. SEDIMENT_LONG tries six times as many.
+/// Tries all runs up to a number, then as many random ones. With SEDIMENT_LONG, six times as many.
 fn check(steps: &'static [ThreadStep]) {
     check_from(&[Start::Begun, Start::Attached], steps);
 }

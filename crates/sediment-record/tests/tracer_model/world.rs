@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The modelled processes: threads that run little programs in memories of few bytes, and the choice of what happens next.
+//! The modelled processes: threads that run small programs in a few bytes of memory, and the choice of the next event.
 
 use crate::tracing::machine::TRAP;
 use crate::tracing::system::Status;
@@ -33,14 +33,14 @@ pub(super) const VFORK: u64 = 58;
 pub(super) enum ThreadStep {
     /// Calls the function at this address.
     Call(u64),
-    /// Maps the library, and tells debuggers.
+    /// Maps the library and notifies debuggers.
     Load,
     Unload,
-    /// Makes a process that runs these steps.
+    /// Creates a process that runs these steps.
     Fork(&'static [ThreadStep]),
-    /// Makes a process in the same memory that runs these steps, and waits until it is another program or has ended.
+    /// Creates a process in the same memory that runs these steps, and waits until that process calls exec or ends.
     Vfork(&'static [ThreadStep]),
-    /// Makes a thread that runs these steps.
+    /// Creates a thread that runs these steps.
     Spawn(&'static [ThreadStep]),
     Exec(&'static [ThreadStep]),
     Exit,
@@ -70,21 +70,21 @@ pub(super) struct WorldThread {
     /// Report that the tracer has not received.
     pub(super) report: Option<Status>,
     pub(super) event_about: i32,
-    /// Its end, if not reported yet.
+    /// Its end, until it is reported.
     pub(super) end: Option<Status>,
     pub(super) interrupted: bool,
-    /// It ran a breakpoint at this address, which is to be told.
+    /// It executed a breakpoint at this address; not reported yet.
     pub(super) trapped: Option<u64>,
     pub(super) system_call: u64,
-    /// On the tracer's processor.
+    /// True if it is on the tracer's processor.
     pub(super) is_paired: bool,
 }
 
-/// Bytes of mapped code, by the page that they begin.
+/// Bytes of mapped code, by the address of their page.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WorldMemory {
     pages: BTreeMap<u64, [u8; CODE.len()]>,
-    /// Where the tracer has written since this was last looked at.
+    /// Addresses that the tracer has written to since the last check.
     pub(super) written: Vec<u64>,
 }
 
@@ -118,22 +118,23 @@ pub(super) struct World {
     pub(super) stop: sediment_process::Stop,
     /// A thread that may not be traced.
     pub(super) refuses: Option<i32>,
-    /// Number of alarms, kills and ends of the recording that may come.
+    /// Number of alarms, kills and ends of the recording that may still happen.
     pub(super) alarms: u32,
     pub(super) kills: u32,
     pub(super) asks: u32,
     pub(super) told: u32,
     pub(super) begun: Instant,
-    /// Thread on the tracer's processor, and the number of those so far.
+    /// Thread on the tracer's processor, and the number of paired threads so far.
     pub(super) paired: Option<nix::unistd::Pid>,
     pub(super) pairs: u32,
-    /// True if code changes only while all threads that have it stand still, but where one of them stands at a breakpoint.
+    /// True if code must change only while all threads with this memory are stopped, unless one of them is at a
+    /// breakpoint.
     pub(super) is_calm: bool,
     pub(super) wrong: Vec<String>,
     pub(super) trail: Vec<Happening>,
 }
 
-/// Decides between numbered possibilities: as was decided before, then the first of them, or at random.
+/// Chooses between numbered possibilities: first as prescribed, then always the first one, or at random.
 pub(super) struct Chooser {
     pub(super) taken: Vec<(usize, usize)>,
     pub(super) at: usize,
@@ -154,7 +155,7 @@ impl Chooser {
         choice
     }
 
-    /// Turns to the next run; false after the last one.
+    /// Prepares the next run; false after the last one.
     pub(super) fn turn(&mut self) -> bool {
         self.at = 0;
         while let Some((choice, among)) = self.taken.pop() {
@@ -230,7 +231,7 @@ impl World {
         thread.report = None;
         thread.end = thread.traced.then_some(report);
         self.release(id);
-        // The end of a process's first thread is told after those of the others.
+        // The end of a process's first thread is reported after the ends of its other threads.
         let others = self
             .threads
             .iter()
@@ -247,14 +248,14 @@ impl World {
         }
     }
 
-    /// Who waits for this child goes on.
+    /// Resumes the thread that waits for this child.
     pub(super) fn release(&mut self, child: i32) {
         for thread in self.threads.values_mut().filter(|thread| thread.run == RunState::Waits(child)) {
             thread.run = RunState::Ready;
         }
     }
 
-    /// Notes where the tracer has written to code that a thread might have changed just then.
+    /// Records writes of the tracer to code that a thread might have changed at the same time.
     pub(super) fn look_at_writes(&mut self) {
         for (index, memory) in self.memories.iter().enumerate() {
             let written = std::mem::take(&mut memory.borrow_mut().written);
@@ -272,10 +273,10 @@ impl World {
         self.threads[&id].run == RunState::Ready
     }
 
-    /// A thread goes one step on.
+    /// Advances a thread by one step.
     pub(super) fn advance(&mut self, id: i32) {
         let thread = self.threads.get_mut(&id).unwrap();
-        // Who is interrupted stops before a signal is told.
+        // An interrupted thread stops before a signal is reported.
         if thread.interrupted && thread.traced {
             thread.interrupted = false;
             return self.stop(id, Status::Trapped);
@@ -324,7 +325,7 @@ impl World {
         self.threads.get_mut(&id).unwrap().steps.pop_front();
     }
 
-    /// A thread makes another, of its own process or of a new one.
+    /// Creates a thread, in the process of a thread or in a new process.
     fn give_birth(&mut self, id: i32, step: ThreadStep, steps: &'static [ThreadStep]) {
         let thread = self.threads.get_mut(&id).unwrap();
         let (process, memory, traced, paired) =
@@ -355,7 +356,7 @@ impl World {
         self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
     }
 
-    /// The process of a thread becomes another program.
+    /// Executes another program in the process of a thread.
     fn become_program(&mut self, id: i32, steps: &'static [ThreadStep]) {
         let process = self.threads[&id].process;
         let of_process: Vec<i32> =
@@ -363,7 +364,7 @@ impl World {
         let traced = self.threads[&id].traced;
         for other in of_process.into_iter().filter(|other| *other != process) {
             self.end(other, Status::Exited(0));
-            // The one that became the program is not told to have ended under its own id.
+            // For the thread that called exec, no end is reported under its own id.
             if other == id {
                 let thread = self.threads.get_mut(&other).unwrap();
                 (thread.report, thread.end, thread.traced) = (None, None, false);
