@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Temporal affinity: one window of recently executed functions for all who count affinity edges.
+//! Temporal affinity: the window of recently executed functions, shared by all code that counts affinity edges.
 //!
-//! When a function begins to run, it gets an affinity edge from each of the last [`Window::LENGTH`] distinct
-//! functions executed before it; where it is one of them itself, only from those executed since.
+//! When a function begins to run, it gets an affinity edge from each of the last [`Window::LENGTH`] distinct functions
+//! executed before it. If it is itself one of them, it gets edges only from the functions executed since.
 //!
-//! **Source.** N. Gloy, M. Smith: Procedure Placement Using Temporal-Ordering Information, TOPLAS 21(5), 1999. Their window is bounded by
-//! bytes of code, this one by functions, so that a profile does not depend on sizes.
+//! **Source.** N. Gloy, M. Smith: Procedure Placement Using Temporal-Ordering Information, TOPLAS 21(5), 1999. Their
+//! window is limited by bytes of code, this one by the number of functions, so that a profile does not depend on sizes.
 
-/// No function.
+/// Number that denotes no function.
 const NONE: u32 = u32::MAX;
 
-/// The functions executed last, by number, the latest first. [`u32::MAX`] is no function.
+/// Numbers of the last executed functions, the latest first. [`u32::MAX`] denotes no function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window([u32; Window::LENGTH]);
 
 impl Window {
-    /// Number of distinct functions that are remembered.
+    /// Number of distinct functions in the window.
     pub const LENGTH: usize = 8;
 
-    /// A function begins to run: calls `affinity` with each function that it has affinity to, the latest first. False
-    /// if it was the last one executed: it goes on, and there is no call.
+    /// Records that a function begins to run: calls `affinity` with each function that it has affinity to, the latest
+    /// first. Returns false if the function was the last one executed: it continues, and there is no call.
     #[inline]
     pub fn enter(&mut self, function: u32, mut affinity: impl FnMut(u32)) -> bool {
         let last = &mut self.0;
@@ -47,7 +47,7 @@ impl Default for Window {
 mod tests {
     use super::*;
 
-    /// Lists for each function of a run those that it has affinity to.
+    /// Lists, for each function of a run, the functions that it has affinity to.
     fn affinity(run: &[u32]) -> Vec<Vec<u32>> {
         let mut window = Window::default();
         let enter = |function: &u32| {

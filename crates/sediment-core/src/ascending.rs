@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Order of a sequence of addresses: its heaviest ascending subsequence, and its inversions.
 //!
-//! Problem: given addresses a₀ … aₙ₋₁, all different, with weights wᵢ, find indices i₁ < i₂ < … with ascending addresses whose
-//! weights add up to the most; of equal sums, the one with more members.
+//! Problem: given different addresses a₀ … aₙ₋₁ with weights wᵢ, find indices i₁ < i₂ < … with ascending addresses and
+//! the largest sum of weights; among equal sums, the longest sequence.
 //!
-//! The best subsequence that ends at i is i alone or i behind the best one that ends at an earlier j with a smaller address.
-//! Going through the sequence, a binary indexed tree (Fenwick, "A new data structure for cumulative frequency tables", 1994)
-//! over the ranks of the addresses keeps the best of each prefix: O(n log n). Ties go to the subsequence found first.
+//! The best subsequence that ends at i is i alone, or i after the best one that ends at an earlier j with a smaller
+//! address. A binary indexed tree over the ranks of the addresses (Fenwick, "A new data structure for cumulative
+//! frequency tables", 1994) keeps the best subsequence of each prefix, so the search takes O(n log n). Ties go to the
+//! subsequence found first.
 
-/// The indices of the heaviest ascending subsequence, ascending.
+/// Returns the indices of the heaviest ascending subsequence, in ascending order.
 pub fn heaviest(sequence: &[(u64, u128)]) -> Vec<usize> {
     let ranks = ranks(sequence);
     let mut best: Vec<Option<Best>> = vec![None; sequence.len() + 1];
@@ -39,7 +40,7 @@ pub fn heaviest(sequence: &[(u64, u128)]) -> Vec<usize> {
     members
 }
 
-/// Number of inversions: pairs whose addresses descend.
+/// Number of inversions: pairs in which the later address is smaller.
 pub fn inversions(sequence: &[(u64, u128)]) -> u64 {
     let mut seen = vec![0u64; sequence.len() + 1];
     let mut inversions = 0;
@@ -59,7 +60,7 @@ pub fn inversions(sequence: &[(u64, u128)]) -> u64 {
     inversions
 }
 
-/// The best subsequence with some last member.
+/// Best subsequence with a given last member.
 #[derive(Debug, Clone, Copy)]
 struct Best {
     weight: u128,
@@ -73,7 +74,7 @@ fn better(kept: &mut Option<Best>, new: Best) {
     }
 }
 
-/// The best subsequence whose last member's rank is below `rank`.
+/// Best subsequence whose last member has a rank below `rank`.
 fn prefix(best: &[Option<Best>], rank: usize) -> Option<Best> {
     let mut found = None;
     let mut node = rank;
@@ -86,7 +87,7 @@ fn prefix(best: &[Option<Best>], rank: usize) -> Option<Best> {
     found
 }
 
-/// The rank of each address among all, from 0.
+/// Rank of each address, from 0.
 fn ranks(sequence: &[(u64, u128)]) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..sequence.len()).collect();
     sorted.sort_by_key(|index| (sequence[*index].0, *index));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Integer types of ordering: [`CallGraph`] (dense ids, sizes, weights), [`Order`] (the result) and [`Trace`]
-//! (executed functions). A leaf: no names, no files, no ELF, no profile.
+//! Types for ordering, made of integers: [`CallGraph`] (dense ids, sizes, weights), [`Order`] (the result) and
+//! [`Trace`] (executed functions). This module depends on no names, files, ELF or profiles.
 
 use crate::error::{Error, ErrorCode, Result};
 use std::collections::HashSet;
 
-/// A function of a [`CallGraph`]: its row in the [`FunctionTable`](crate::functions::FunctionTable). Ids ascend in the order of the functions' identity
-/// (dso, name, file), or of their addresses where a binary is at hand, so that "ties go to the lower id" means the same
-/// everywhere.
+/// A function of a [`CallGraph`], as the index of its row in the [`FunctionTable`](crate::functions::FunctionTable).
+/// Ids ascend in the order of the functions' identity (dso, name, file), or of their addresses if a binary is
+/// available, so that "ties go to the lower id" always means the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u32);
 
@@ -19,22 +19,22 @@ impl FunctionId {
     }
 }
 
-/// A weighted connection from one function to another.
+/// A weighted edge from one function to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEdge {
-    /// The function that calls.
+    /// The calling function.
     pub caller: FunctionId,
-    /// The function that is called.
+    /// The called function.
     pub callee: FunctionId,
-    /// Number of calls, in a unit that is the same for all edges of the graph; above 0.
+    /// Number of calls, in the same unit for all edges of the graph; above 0.
     pub weight: u64,
 }
 
 /// Functions as dense ids with sizes and weights, and the calls between them. No names, no files.
 ///
-/// Edges are unique by (caller, callee) and sorted by it; calls of a function to itself may be among them.
-/// Edge weights together and function weights together each stay at or below [`CallGraph::MAX_TOTAL_WEIGHT`],
-/// so sums of them cannot overflow.
+/// Edges are unique and sorted by (caller, callee); they may include calls of a function to itself. The sum of the edge
+/// weights and the sum of the function weights are each at most [`CallGraph::MAX_TOTAL_WEIGHT`], so they cannot
+/// overflow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallGraph {
     sizes: Vec<u64>,
@@ -44,14 +44,14 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    /// The largest sum of edge weights, and of function weights, that a graph may have.
+    /// Largest sum of edge weights, and of function weights, in a graph.
     pub const MAX_TOTAL_WEIGHT: u64 = 1 << 62;
 
-    /// A graph of `sizes.len()` functions: size in bytes and weight (calls into it, from wherever) of each, and edges in
-    /// any order; edges between the same two functions add up, edges of weight 0 are dropped.
+    /// Makes a graph of `sizes.len()` functions, each with its size in bytes and its weight (all calls into it), and
+    /// with edges in any order. Edges between the same two functions are added up; edges of weight 0 are dropped.
     ///
     /// # Errors
-    /// When the tables differ in length, an edge names no function, or a sum passes [`Self::MAX_TOTAL_WEIGHT`].
+    /// If the tables differ in length, an edge has an unknown id, or a sum exceeds [`Self::MAX_TOTAL_WEIGHT`].
     pub fn new(sizes: Vec<u64>, weights: Vec<u64>, mut edges: Vec<CallEdge>) -> Result<Self> {
         if sizes.len() != weights.len() || u32::try_from(sizes.len()).is_err() {
             return Err(Error::new(
@@ -96,11 +96,12 @@ impl CallGraph {
         Ok(Self { sizes, weights, edges, affinity: Vec::new() })
     }
 
-    /// Adds affinity edges: how often the callee began to run while the caller was among the last executed functions.
-    /// Edges come in any order; equal ones add up, and edges of weight 0, or of a function to itself, are dropped.
+    /// Adds affinity edges. Their weight is the number of times that the callee began to run while the caller was among
+    /// the last executed functions. Edges may be in any order; equal ones are added up. Edges of weight 0 and edges of
+    /// a function to itself are dropped.
     ///
     /// # Errors
-    /// When a pair names no function, or the weights pass [`Self::MAX_TOTAL_WEIGHT`].
+    /// If an edge has an unknown id, or the sum of the weights exceeds [`Self::MAX_TOTAL_WEIGHT`].
     pub fn with_affinity(mut self, affinity: Vec<CallEdge>) -> Result<Self> {
         let unweighted = vec![0; self.sizes.len()];
         let mut affinity = Self::new(unweighted.clone(), unweighted, affinity)?.edges;
@@ -109,13 +110,13 @@ impl CallGraph {
         Ok(self)
     }
 
-    /// Number of functions; ids run from 0 to this, exclusive.
+    /// Number of functions; ids are below this number.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
 
-    /// True if there is no function.
+    /// True if there are no functions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
@@ -133,14 +134,14 @@ impl CallGraph {
         &self.weights
     }
 
-    /// The edges, unique and sorted by (caller, callee).
+    /// Call edges, unique and sorted by (caller, callee).
     #[must_use]
     pub fn edges(&self) -> &[CallEdge] {
         &self.edges
     }
 
-    /// Affinity edges, unique and sorted like the call edges; empty where unknown. The weight counts how often the
-    /// callee began to run while the caller was among the last executed functions.
+    /// Affinity edges, unique and sorted like the call edges; empty if unknown. The weight is the number of times that
+    /// the callee began to run while the caller was among the last executed functions.
     #[must_use]
     pub fn affinity(&self) -> &[CallEdge] {
         &self.affinity
@@ -152,63 +153,63 @@ impl CallGraph {
     }
 }
 
-/// Which part of the layout a run of functions belongs to.
+/// Part of the layout that a run of functions belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKind {
     /// Functions that run while the program starts.
     Startup,
     /// Functions that run all the time.
     Hot,
-    /// Functions that were seen, but seldom.
+    /// Functions that were executed, but rarely.
     Warm,
-    /// Functions of which nothing more than their existence is known.
+    /// Functions without data.
     Unprofiled,
 }
 
-/// A run of functions of an [`Order`] that are placed one after the other.
+/// Functions of an [`Order`] that are placed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderGroup {
     /// Kind of the group.
     pub kind: GroupKind,
-    /// The functions in placing order.
+    /// The functions in the order of placement.
     pub functions: Vec<FunctionId>,
 }
 
-/// Functions in the order in which the linker is to place them, in groups. No function stands in it twice.
+/// Functions in the order of placement by the linker, in groups. No function occurs twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The groups in placing order.
+    /// The groups in the order of placement.
     pub groups: Vec<OrderGroup>,
 }
 
 impl Order {
-    /// An order of one group.
+    /// Makes an order of one group.
     #[must_use]
     pub fn of(kind: GroupKind, functions: Vec<FunctionId>) -> Self {
         Self { groups: vec![OrderGroup { kind, functions }] }
     }
 
-    /// All functions in placing order.
+    /// All functions in the order of placement.
     pub fn functions(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.groups.iter().flat_map(|group| group.functions.iter().copied())
     }
 }
 
-/// Function ids in the order in which the functions began to run. For models and layouts; never shipped.
+/// Function ids in the order in which the functions began to run. Models and layouts use it; it is never part of a
+/// package.
 ///
-/// Ids that a graph does not have stand for code outside of it, such as that of libraries, each at an address of its
-/// own.
+/// Ids that are not in the graph represent code outside it, such as library functions, each at an address of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// One entry for each time a function began or resumed.
+    /// One entry for each time that a function began or resumed.
     pub functions: Vec<FunctionId>,
-    /// Positions in `functions`, ascending, that do not follow the one before: something is missing between the two,
-    /// or they are of different threads.
+    /// Ascending positions in `functions` whose entry does not follow the previous one: entries between them are
+    /// missing, or they belong to different threads.
     pub breaks: Vec<usize>,
 }
 
 impl Trace {
-    /// The executed functions, each once, in the order of first use.
+    /// Returns the executed functions, each once, in order of first use.
     #[must_use]
     pub fn first_uses(&self) -> Vec<FunctionId> {
         let mut executed = HashSet::new();

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counting hash tables for u64 keys and u32 pairs, for keys counted hundreds of millions of times.
+//! Counting hash tables for u64 keys and u32 pairs, fast enough for hundreds of millions of additions.
 //!
-//! An open table with linear probing, 16 bytes an entry, at most five eighths full. Numbers are spread by a random factor: they
-//! may come from a stranger's file. No order of the table is ever seen.
+//! An open-addressing table with linear probing, 16 bytes per entry, at most five eighths full. Keys are hashed with a
+//! random factor, because they may come from an untrusted file. The order of the table is never visible.
 
 use std::hash::{BuildHasher, RandomState};
 
 /// Counting hash table for u64 keys.
 #[derive(Debug, Clone)]
 pub struct Counts {
-    /// Number and count; a count of 0 is an empty entry.
+    /// Key and count; a count of 0 marks an empty entry.
     entries: Vec<(u64, u64)>,
     used: usize,
-    /// By how many bits a hash is shifted right to be an index.
+    /// Number of bits by which a hash is shifted right to give an index.
     shift: u32,
     key: u64,
     factor: u64,
-    /// Keys waiting to be counted, and how many there are.
+    /// Keys that wait to be counted, and their number.
     waiting: [(u64, u64); AT_ONCE],
     waits: usize,
 }
 
 const SMALLEST: usize = 128;
 
-/// A table of `length` equal entries, of which every page is written.
+/// Makes a table of `length` equal entries and writes to each of its pages.
 ///
-/// Zeros come from the system as one page that all share: an entry that is read first and written then is another fault, in
-/// which every core forgets its translations.
+/// The system maps new zeroed memory to one shared page. The first write after a read then causes another page fault,
+/// at which all cores flush their TLB entries.
 pub fn written_table<T: Clone>(entry: T, length: usize) -> Vec<T> {
-    // The allocation and the zeros must not become one again.
+    // The compiler must not merge allocation and initialization into one.
     let mut table = std::hint::black_box(Vec::with_capacity(length));
     table.resize(length, entry);
     table
 }
 
-/// Number of keys that are looked up at once.
+/// Number of keys that are looked up together.
 const AT_ONCE: usize = 64;
 
 impl Default for Counts {
@@ -53,7 +53,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Two numbers as one.
+    /// Packs two numbers into one key.
     pub fn pair(first: u32, second: u32) -> u64 {
         u64::from(first) << 32 | u64::from(second)
     }
@@ -63,9 +63,10 @@ impl Counts {
         ((pair >> 32) as u32, pair as u32)
     }
 
-    /// Adds to the count of a number; a sum beyond 64 bits stays at the largest.
+    /// Adds to the count of a key. The count saturates at 64 bits.
     ///
-    /// A large table waits for memory at nearly every number, so that numbers are collected first: the waits of many overlap.
+    /// A large table waits for memory at nearly every key. Keys are therefore collected first, so that many of these
+    /// waits overlap.
     #[inline]
     pub fn add(&mut self, number: u64, count: u64) {
         self.waiting[self.waits] = (number, count);
@@ -75,7 +76,7 @@ impl Counts {
         }
     }
 
-    /// Counts what waits.
+    /// Counts the collected keys.
     fn settle(&mut self) {
         while self.used + AT_ONCE > self.entries.len() / 8 * 5 {
             self.grow();
@@ -94,7 +95,7 @@ impl Counts {
         self.waits = 0;
     }
 
-    /// There is room.
+    /// There is an empty entry.
     #[inline]
     fn put(&mut self, home: usize, number: u64, count: u64) {
         if count == 0 {
@@ -116,7 +117,7 @@ impl Counts {
         }
     }
 
-    /// All numbers with their counts, in the order of the numbers.
+    /// Returns all keys with their counts, sorted by key.
     pub fn into_sorted(mut self) -> Vec<(u64, u64)> {
         self.settle();
         let mut all = self.entries;
@@ -126,7 +127,7 @@ impl Counts {
         all
     }
 
-    /// The sums of several tables, in the order of the numbers. Each table is sorted by a thread of its own.
+    /// Adds several tables and returns the sums, sorted by key. Each table is sorted by a thread of its own.
     pub fn sum_sorted(tables: Vec<Self>) -> Vec<(u64, u64)> {
         let sorted: Vec<Vec<(u64, u64)>> = std::thread::scope(|scope| {
             let sorting: Vec<_> =
@@ -164,7 +165,7 @@ impl Counts {
     }
 }
 
-/// Two sorted lists of counts as one.
+/// Merges two sorted lists of counts.
 fn merge(one: Vec<(u64, u64)>, other: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     if one.is_empty() {
         return other;

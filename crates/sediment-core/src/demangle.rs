@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of functions for people: those of C++ (Itanium ABI) and Rust as their authors wrote them. Files keep linkage names.
+//! Readable names of functions: C++ (Itanium ABI) and Rust names as in the source code. Files keep linkage names.
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Longest demangled name in bytes: a short linkage name of a stranger may stand for a text without end.
+/// Longest demangled name in bytes: a short mangled name in an untrusted file may expand without limit.
 const LONGEST: usize = 4096;
 
-/// A function's name for people; one that nobody mangled stays as it is.
+/// Returns a function's readable name. A name that is not mangled stays as it is.
 ///
 /// ```
 /// use sediment_core::demangle::demangled;
@@ -23,7 +23,7 @@ pub fn demangled(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The forms in which tools print a linkage name for people; none for a name that nobody mangled.
+/// Returns the forms in which tools print a linkage name; none for a name that is not mangled.
 #[must_use]
 pub fn forms(linkage: &str) -> Vec<String> {
     if !linkage.starts_with('_') {
@@ -37,8 +37,7 @@ pub fn forms(linkage: &str) -> Vec<String> {
     forms.into_iter().filter_map(|options| cpp(linkage, options)).collect()
 }
 
-/// True if a person who types `typed` means the function of this linkage name: in full, demangled, or demangled without
-/// parameters.
+/// True if `typed` denotes the function with this linkage name: in full, demangled, or demangled without parameters.
 #[must_use]
 pub fn is_meant(linkage: &str, typed: &str) -> bool {
     if linkage == typed {
@@ -53,10 +52,10 @@ pub fn is_meant(linkage: &str, typed: &str) -> bool {
             .is_some_and(|short| short == typed)
 }
 
-/// A name of Rust without the hash behind it.
+/// Demangles a Rust name without its hash.
 fn rust(name: &str) -> Option<String> {
     let found = rustc_demangle::try_demangle(name).ok()?;
-    // Older names of Rust are names of C++, too; those of Rust end in a hash.
+    // Older Rust names are also C++ names; Rust's end in a hash.
     if name.starts_with("_ZN") && !has_hash(name) {
         return None;
     }
@@ -65,20 +64,20 @@ fn rust(name: &str) -> Option<String> {
     Some(text.0)
 }
 
-/// True for the last part `17h` and 16 hexadecimal digits, by which older names of Rust end.
+/// True if the last part is `17h` and 16 hexadecimal digits, as in older Rust names.
 fn has_hash(name: &str) -> bool {
     let Some((_, hash)) = name.rsplit_once("17h") else { return false };
     let digits = hash.bytes().take_while(u8::is_ascii_hexdigit).count();
-    // The name ends by E, a digit of hexadecimal numbers only in lower case.
+    // The name ends in E, which is a hexadecimal digit only in lower case.
     digits >= 16 && hash[16..].starts_with('E')
 }
 
 fn cpp(name: &str, options: DemangleOptions) -> Option<String> {
-    // Other words, such as a plain `i`, would be read as types.
+    // Other words, such as a plain `i`, would be demangled as types.
     if !["_Z", "___Z"].iter().any(|begin| name.starts_with(begin)) {
         return None;
     }
-    // Compilers add words behind the name: `.isra.0`, `.cold`, `.llvm.123`.
+    // Compilers append suffixes to the name: `.isra.0`, `.cold`, `.llvm.123`.
     let (stem, tail) = name.split_at(name.find('.').unwrap_or(name.len()));
     let (symbol, []) = BorrowedSymbol::with_tail(stem.as_bytes()).ok()? else { return None };
     let mut text = Bounded::default();
@@ -141,7 +140,7 @@ mod tests {
         assert!(is_meant("main", "main") && !is_meant("main", "main()"));
     }
 
-    /// A text that doubles with each of these letters has an end all the same, and so has a deep one.
+    /// A text that doubles with each of these letters must still end, and so must a deeply nested one.
     #[test]
     fn hostile_names_end() {
         let mut doubling = "_Z1fI1AIS_S_E".to_owned();

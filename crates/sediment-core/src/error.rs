@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One error for the whole library: its code, what is wrong, where (file, line or offset), the offending bit, and a hint on what to do.
+//! The error type of the whole library: code, message, location (file, line or offset), quoted input, and a hint on
+//! what to do.
 
 use std::fmt;
 
-/// The result of every fallible step of the library.
+/// Result of every fallible function of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Class of an [`Error`]; the program maps each to one exit code.
+/// Class of an [`Error`]; the program maps each class to an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -158,7 +159,7 @@ struct Details {
 }
 
 impl Error {
-    /// An error with its code, by which callers tell it apart; `message` is a sentence without a full stop, in lower case.
+    /// Makes an error with its code; `message` is a sentence in lower case without a full stop.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self(Box::new(Details {
@@ -171,13 +172,13 @@ impl Error {
         }))
     }
 
-    /// A failure at a line (from 1) of a text input.
+    /// Makes an error at a line (from 1) of a text input.
     #[must_use]
     pub fn at_line(line: u64, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Damaged, message).with_location(ErrorLocation::Line(line))
     }
 
-    /// A failure at a byte offset of a binary input.
+    /// Makes an error at a byte offset of a binary input.
     #[must_use]
     pub fn at_offset(offset: u64, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Damaged, message).with_location(ErrorLocation::Offset(offset))
@@ -190,21 +191,21 @@ impl Error {
         self
     }
 
-    /// Adds where in the input it happened.
+    /// Adds its location in the input.
     #[must_use]
     pub fn with_location(mut self, location: ErrorLocation) -> Self {
         self.0.location = Some(location);
         self
     }
 
-    /// Names the input; the first name given stays, as the innermost caller knows best.
+    /// Names the input; the first name stays, because the innermost caller knows it best.
     #[must_use]
     pub fn with_input(mut self, name: impl Into<String>) -> Self {
         self.0.input.get_or_insert_with(|| name.into());
         self
     }
 
-    /// Quotes what was found instead, cut to a readable length.
+    /// Quotes the input that was found instead, cut to a readable length.
     #[must_use]
     pub fn with_found(mut self, found: &[u8]) -> Self {
         const LONGEST_QUOTE: usize = 60;
@@ -219,32 +220,32 @@ impl Error {
         self
     }
 
-    /// Says what the user can do about it.
+    /// Adds advice on what the user can do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Code of the error, by which callers tell errors apart.
+    /// Code of the error, for callers that distinguish errors.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         self.0.code
     }
 
-    /// Class of the error, which its code decides.
+    /// Class of the error, which depends on its code.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.code.kind()
     }
 
-    /// Advice on what to do, where there is one.
+    /// Advice on what to do, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Where in the input it happened.
+    /// Location in the input.
     #[must_use]
     pub fn location(&self) -> Option<ErrorLocation> {
         self.0.location
@@ -252,7 +253,7 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// `input:line: message (found "…")`. Names and quotes are raw: whoever prints passes the text through
+    /// Prints `input:line: message (found "…")`. Names and quotes are not escaped: callers pass the text through
     /// [`crate::escape::terminal`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details = &*self.0;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names from strangers, made safe for every language that sediment writes: one function per dialect.
+//! Escapes untrusted names for every language that sediment writes, with one function per dialect.
 //!
-//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`shell`], [`rpm`], [`make`],
-//! [`toml`](fn@toml)) are exact: the reader gets back the very text, or the function returns None and the caller
-//! skips and counts the name. Dialects that people look at ([`html`], [`svg`], [`markdown`], [`csv`], [`terminal`])
-//! can show any text; invisible characters stand there as `\u{1b}`.
+//! Dialects for machines ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`shell`], [`rpm`], [`make`], [`toml`](fn@toml)) are
+//! exact: the reader gets exactly the same text, or the function returns `None` and the caller skips and counts the
+//! name. Dialects for people ([`html`], [`svg`], [`markdown`], [`csv`], [`terminal`]) can show any text; they show
+//! invisible characters as `\u{1b}`.
 //!
-//! Invisible are the control characters and Unicode's format characters, those that turn the direction of writing
-//! among them: text may show in another order than a machine reads it (Boucher and Anderson, "Trojan Source", USENIX
-//! Security 2023). A dialect without an escape for them refuses them; DOT alone takes format characters unchanged,
-//! because a profile must come back from its file unchanged.
+//! Invisible characters are control characters and Unicode's format characters. The latter include characters that
+//! change the direction of writing, so that text may be shown in another order than a machine reads it (Boucher and
+//! Anderson, "Trojan Source", USENIX Security 2023). A dialect without an escape for invisible characters refuses them.
+//! Only DOT keeps format characters, because a profile must be read from its file unchanged.
 
 use std::fmt::Write as _;
 
-/// True for a character that acts without being seen: controls (Unicode category Cc), format characters (Cf), line
-/// and paragraph separators (Zl, Zp). After the Unicode Character Database, version 16; written out, so that the
-/// answer does not change with the compiler.
+/// True for a character that has an effect but no glyph: controls (Unicode category Cc), format characters (Cf), line
+/// and paragraph separators (Zl, Zp). From the Unicode Character Database, version 16; listed here, so that the answer
+/// does not depend on the compiler.
 fn invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -29,16 +29,17 @@ fn all_seen(text: &str) -> bool {
     !text.chars().any(invisible)
 }
 
-/// Letters, digits, `_`, `.` and `$`: what needs no quoting in any linker's language.
+/// True for characters that need no quoting in any linker's language: letters, digits, `_`, `.` and `$`.
 fn is_symbol_like(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$')
 }
 
-/// A quoted DOT id that reads back as `text`, byte for byte, in Graphviz and here; None for what DOT or a line of a file
-/// cannot carry.
+/// Returns a quoted DOT id that Graphviz and sediment read as exactly `text`; `None` if DOT or a line of a file cannot
+/// hold the text.
 ///
-/// In a quoted id only `\"` and a backslash before the end of a line are escapes, and two backslashes stay two. So a text in
-/// which an odd number of backslashes stands before `"` or at the end has no spelling; nor may it hold a control character.
+/// In a quoted id only `\"` and a backslash before the end of a line are escapes; two backslashes remain two. Therefore
+/// a text with an odd number of backslashes before `"` or at its end cannot be written, nor can a text with a control
+/// character.
 #[must_use]
 pub fn dot(text: &str) -> Option<String> {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -58,9 +59,10 @@ pub fn dot(text: &str) -> Option<String> {
     (!odd_backslashes).then_some(quoted)
 }
 
-/// A quoted label of DOT that shows these lines.
+/// Returns a quoted DOT label that shows these lines.
 ///
-/// In a label backslashes begin escapes such as `\n` and `\N` ("escString" in Graphviz' documentation), and `&` an entity of HTML.
+/// In a label, a backslash begins an escape such as `\n` or `\N` ("escString" in Graphviz' documentation), and `&`
+/// begins an HTML entity.
 #[must_use]
 pub fn dot_label(lines: &[&str]) -> String {
     let escaped = lines
@@ -69,7 +71,7 @@ pub fn dot_label(lines: &[&str]) -> String {
     format!("\"{}\"", escaped.collect::<Vec<_>>().join("\\n"))
 }
 
-/// A section name as a pattern of a GNU ld linker script or section ordering file that matches this name alone.
+/// Returns a pattern for a GNU ld linker script or section ordering file that matches only this section name.
 ///
 /// Names are quoted unless they consist of letters, digits, `_`, `.` and `$`; a quoted name holds anything but `"` ("Symbol
 /// Names" in the manual of GNU ld). Quoting does not switch off wildcards ("Input Section Wildcard Patterns"; matched by
@@ -79,7 +81,7 @@ pub fn gnu_ld(text: &str) -> Option<String> {
     if text.is_empty() || text.contains('"') || !all_seen(text) {
         return None;
     }
-    // Keywords such as KEEP and SORT are words without a dot: only what begins with one goes unquoted.
+    // Keywords such as KEEP and SORT have no dot: only names that begin with a dot are written without quotes.
     if text.starts_with('.') && text.chars().all(is_symbol_like) {
         return Some(text.to_owned());
     }
@@ -92,7 +94,7 @@ pub fn gnu_ld(text: &str) -> Option<String> {
                 pattern.push(c);
                 pattern.push(']');
             }
-            // Twice, as within brackets it escapes the next character for fnmatch, and stands for itself in lld.
+            // Twice, because within brackets it escapes the next character in fnmatch, and is a plain character in lld.
             '\\' => pattern.push_str("[\\\\]"),
             _ => pattern.push(c),
         }
@@ -101,14 +103,14 @@ pub fn gnu_ld(text: &str) -> Option<String> {
     Some(pattern)
 }
 
-/// The section name that a pattern made by [`gnu_ld`] matches, its quotes already taken off; None where the pattern is a
-/// real wildcard.
+/// Returns the section name that a pattern made by [`gnu_ld`] matches, its quotes already removed; `None` if the
+/// pattern is a real wildcard.
 #[must_use]
 pub fn gnu_ld_literal(pattern: &str) -> Option<String> {
     unbracketed(pattern, &[("[*]", '*'), ("[?]", '?'), ("[[]", '['), ("[\\\\]", '\\')])
 }
 
-/// A wildcard pattern without the brackets around what is meant as it is; None where a wildcard is left.
+/// Returns a wildcard pattern without the brackets around literal characters; `None` if a wildcard remains.
 fn unbracketed(pattern: &str, literals: &[(&str, char)]) -> Option<String> {
     let mut name = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -126,8 +128,8 @@ fn unbracketed(pattern: &str, literals: &[(&str, char)]) -> Option<String> {
     Some(name)
 }
 
-/// The path of an input file as a pattern of a GNU ld linker script that matches this file alone: always quoted, else as
-/// [`gnu_ld`]. A colon would part an archive from its member.
+/// Returns a pattern for a GNU ld linker script that matches only this input file's path: always quoted, otherwise as
+/// [`gnu_ld`]. A colon would separate an archive from its member.
 #[must_use]
 pub fn gnu_ld_file(path: &str) -> Option<String> {
     if path.contains(':') {
@@ -137,18 +139,18 @@ pub fn gnu_ld_file(path: &str) -> Option<String> {
     Some(if pattern.starts_with('"') { pattern } else { format!("\"{pattern}\"") })
 }
 
-/// A member of an archive of this base name, in whatever folder, as a file pattern of a GNU ld linker script ("Input Section Basics"
-/// in the manual of GNU ld: `archive:file`).
+/// Returns a file pattern of a GNU ld linker script for a member of an archive with this base name in any folder
+/// ("Input Section Basics" in the manual of GNU ld: `archive:file`).
 #[must_use]
 pub fn gnu_ld_member(archive: &str, member: &str) -> Option<String> {
     let [archive, member] = [gnu_ld_file(archive)?, gnu_ld_file(member)?];
     Some(format!("\"*{}:{}\"", archive.trim_matches('"'), member.trim_matches('"')))
 }
 
-/// A section name as a line of gold's section ordering file that matches this name alone.
+/// Returns a line for gold's section ordering file that matches only this section name.
 ///
-/// gold takes each line whole, blanks included, and as a wildcard pattern if it holds `*`, `?` or `[`, without backslash
-/// escapes (binutils, gold/layout.cc): those three stand in brackets.
+/// gold uses each line as a whole, including blanks, and as a wildcard pattern without backslash escapes if it contains
+/// `*`, `?` or `[` (binutils, gold/layout.cc). Therefore these three are put in brackets.
 #[must_use]
 pub fn gold(text: &str) -> Option<String> {
     if text.is_empty() || !all_seen(text) {
@@ -167,25 +169,26 @@ pub fn gold(text: &str) -> Option<String> {
     Some(line)
 }
 
-/// The section name that a line made by [`gold`] matches; None where the line is a real wildcard.
+/// Returns the section name that a line made by [`gold`] matches; `None` if the line is a real wildcard.
 #[must_use]
 pub fn gold_literal(line: &str) -> Option<String> {
     unbracketed(line, &[("[*]", '*'), ("[?]", '?'), ("[[]", '[')])
 }
 
-/// A symbol as a line of lld's symbol ordering file.
+/// Returns a line for lld's symbol ordering file.
 ///
-/// lld trims each line, and drops those that are empty or begin with `#` (LLVM, lld/Common/Args.cpp); there is no escape.
+/// lld trims each line and ignores lines that are empty or begin with `#` (LLVM, lld/Common/Args.cpp); there is no
+/// escape.
 #[must_use]
 pub fn lld(text: &str) -> Option<String> {
     let kept = !text.is_empty() && text.trim() == text && !text.starts_with('#') && all_seen(text);
     kept.then(|| text.to_owned())
 }
 
-/// A word of the POSIX shell, quoted where it needs to be.
+/// Returns a word for a POSIX shell, quoted if necessary.
 ///
-/// Within single quotes every character but `'` stands for itself (POSIX.1-2017, XCU 2.2.2). A word that begins with `-`
-/// is still an option to the program that gets it.
+/// Within single quotes every character except `'` is literal (POSIX.1-2017, XCU 2.2.2). A word that begins with `-` is
+/// still an option for the program that receives it.
 #[must_use]
 pub fn shell(text: &str) -> Option<String> {
     if !all_seen(text) {
@@ -199,12 +202,12 @@ pub fn shell(text: &str) -> Option<String> {
     Some(format!("'{}'", text.replace('\'', "'\\''")))
 }
 
-/// Text within a line of an RPM spec, or in the body of one of its macros.
+/// Returns text for a line of an RPM spec, or for the body of one of its macros.
 ///
-/// `%` starts a macro, and how many `%%` would undo it depends on how often the text is expanded: a `%global` expands once
-/// when it is read and again where it is used. Macro bodies end at an unbalanced brace, lose their outer blanks, and take
-/// `\` as an escape (RPM, "Macro syntax"). All of these are refused. What a shell would make of the text is
-/// [`shell`]'s concern.
+/// `%` starts a macro, and the number of `%%` that would escape it depends on how often the text is expanded: a
+/// `%global` is expanded once when it is read and again when it is used. Macro bodies end at an unbalanced brace, lose
+/// their outer blanks, and use `\` as an escape (RPM, "Macro syntax"). Texts with any of these are refused. Quoting for
+/// the shell is left to [`shell`].
 #[must_use]
 pub fn rpm(text: &str) -> Option<String> {
     let refused = text.is_empty()
@@ -215,11 +218,11 @@ pub fn rpm(text: &str) -> Option<String> {
     (!refused).then(|| text.to_owned())
 }
 
-/// The value of a GNU make variable, on the right of `:=`.
+/// Returns the value of a GNU make variable, for the right side of `:=`.
 ///
-/// `$` is doubled, `#` gets a backslash, leading blanks would be lost ("Setting Variables" and "What Makefiles Look Like"
-/// in the manual of GNU make). A backslash before `#` or at the end would join with what follows. A blank still separates
-/// words where make takes the value for a list.
+/// `$` is doubled and `#` gets a backslash ("Setting Variables" and "What Makefiles Look Like" in the manual of GNU
+/// make). Leading blanks are refused, because they would be lost. A backslash before `#` or at the end is refused,
+/// because it would apply to the next character. A blank still separates words if make uses the value as a list.
 #[must_use]
 pub fn make(text: &str) -> Option<String> {
     let refused = text.is_empty()
@@ -230,7 +233,7 @@ pub fn make(text: &str) -> Option<String> {
     (!refused).then(|| text.replace('$', "$$").replace('#', "\\#"))
 }
 
-/// A basic string of TOML 1.0, quotes included. Every text can be expressed.
+/// Returns a basic string of TOML 1.0, including its quotes. Every text can be written.
 #[must_use]
 pub fn toml(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -254,9 +257,9 @@ pub fn toml(text: &str) -> String {
     quoted
 }
 
-/// Text of an HTML element, or of an attribute's value in quotes of either sort.
+/// Returns text for an HTML element, or for an attribute's value in quotes of either kind.
 ///
-/// Follows "Cross Site Scripting Prevention", rule 1 and 2, of the OWASP cheat sheets: `&`, `<`, `>`, `"` and `'` become
+/// Follows rules 1 and 2 of OWASP's cheat sheet "Cross Site Scripting Prevention": `&`, `<`, `>`, `"` and `'` become
 /// character references.
 #[must_use]
 pub fn html(text: &str) -> String {
@@ -270,19 +273,19 @@ pub fn html(text: &str) -> String {
     })
 }
 
-/// Text of an SVG element, or of an attribute's value.
+/// Returns text for an SVG element, or for an attribute's value.
 ///
-/// As [`html`]; of what XML 1.0 excludes (section 2.2) U+FFFE and U+FFFF remain, which become U+FFFD.
+/// As [`html`], but U+FFFE and U+FFFF, which XML 1.0 also excludes (section 2.2), become U+FFFD.
 #[must_use]
 pub fn svg(text: &str) -> String {
     html(&text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
 }
 
-/// Text that a Markdown paragraph, heading, list item or table cell begins with or consists of.
+/// Returns text for the beginning or the whole of a Markdown paragraph, heading, list item or table cell.
 ///
-/// A punctuation mark that would be mark-up gets a backslash (CommonMark 0.31, section 2.4; tables, autolinks and
-/// strikethrough of GitHub Flavored Markdown, sections 4.10, 6.9 and 6.5). Other marks stay, so that the text can be
-/// read without rendering.
+/// A punctuation character that would be mark-up gets a backslash (CommonMark 0.31, section 2.4; tables, autolinks and
+/// strikethrough of GitHub Flavored Markdown, sections 4.10, 6.9 and 6.5). Other characters stay, so that the text can
+/// be read without rendering.
 #[must_use]
 pub fn markdown(text: &str) -> String {
     let seen = shown(text, |_| None);
@@ -299,11 +302,11 @@ pub fn markdown(text: &str) -> String {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '&' | '~' | '$' | '@' | '#' | '{' | '}'
             | '^' => true,
             '_' => !in_word,
-            // An item, a line, the heading above.
+            // A list item, a line, the heading of the line above.
             '-' | '+' => before.is_empty() && (after.is_empty() || after.starts_with([' ', c])),
             '=' => before.is_empty(),
             ':' => before.is_empty() || after.starts_with('/'),
-            // A numbered item; the beginning of an address.
+            // A numbered item, or the beginning of a link.
             ')' => is_number() && (after.is_empty() || after.starts_with(' ')),
             '.' if is_number() => after.is_empty() || after.starts_with(' '),
             '.' => before.len() >= 3 && before.as_bytes()[at - 3..].eq_ignore_ascii_case(b"www"),
@@ -317,10 +320,10 @@ pub fn markdown(text: &str) -> String {
     escaped
 }
 
-/// A field of a comma-separated table.
+/// Returns a field of a comma-separated table.
 ///
-/// Quoted after RFC 4180. A field that a spreadsheet would take for a formula gets an apostrophe in front ("CSV Injection",
-/// OWASP): it is shown as text, and the apostrophe stays where another program reads the table.
+/// Quoted as in RFC 4180. A field that a spreadsheet would read as a formula gets an apostrophe in front ("CSV
+/// Injection", OWASP), so that it is shown as text. Other programs that read the table see the apostrophe.
 #[must_use]
 pub fn csv(text: &str) -> String {
     let mut field = shown(text, |_| None);
@@ -333,23 +336,23 @@ pub fn csv(text: &str) -> String {
     format!("\"{}\"", field.replace('"', "\"\""))
 }
 
-/// Text for a terminal: nothing in it moves the cursor, changes a colour or turns the direction of writing.
+/// Returns text for a terminal that cannot move the cursor, change a colour or change the direction of writing.
 ///
-/// Control sequences begin with a character of the C0 or C1 set (ECMA-48, section 5); line ends are among them, so the text
-/// stays on its line.
+/// Control sequences begin with a character of the C0 or C1 set (ECMA-48, section 5). These sets include line ends, so
+/// the text stays on its line.
 #[must_use]
 pub fn terminal(text: &str) -> String {
     shown(text, |_| None)
 }
 
-/// JSON with every character beyond printable ASCII, which only strings can hold, as `\\uXXXX`: no name in it can speak to a
-/// terminal.
+/// Returns JSON with every non-ASCII or control character, which can occur only in strings, as `\\uXXXX`: no name in it
+/// can control a terminal.
 #[must_use]
 pub fn json(value: &serde_json::Value) -> String {
     ascii(&format!("{value:#}\n"))
 }
 
-/// The same for JSON that is written already.
+/// As [`json`], for JSON text.
 pub(crate) fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -364,13 +367,14 @@ pub(crate) fn ascii(json: &str) -> String {
     text
 }
 
-/// The longest name that [`file_name`] gives, in bytes: room for an ending below the 255 of Linux file systems.
+/// Longest name that [`file_name`] returns, in bytes: leaves room for an extension below the 255 of Linux file systems.
 const LONGEST_FILE_NAME: usize = 200;
 
-/// A label as the name of a file in a folder that is already chosen; None where it could be anything but a plain name there.
+/// Returns a label as the name of a file in a given folder; `None` if it could be anything but a plain name there.
 ///
-/// Only letters, digits, `_`, `.`, `+` and `-` pass, neither `.` nor `-` leads, and no two dots stand together: a name that
-/// means the same to the kernel, the shell, make, RPM and the `-Wl,` of a compiler.
+/// Only letters, digits, `_`, `.`, `+` and `-` are allowed; the name must not begin with `.` or `-`, and must not
+/// contain two consecutive dots. Such a name means the same to the kernel, the shell, make, RPM and a compiler's
+/// `-Wl,`.
 #[must_use]
 pub fn file_name(label: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '+' | '-');
@@ -382,7 +386,7 @@ pub fn file_name(label: &str) -> Option<String> {
     kept.then(|| label.to_owned())
 }
 
-/// The text with invisible characters shown as `\u{hex}`, and others replaced as `reference` says.
+/// Shows invisible characters as `\u{hex}`, and replaces others by `reference`.
 fn shown(text: &str, reference: impl Fn(char) -> Option<&'static str>) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Estimates how often each function runs for one start of the program, from the calls per call of its caller.
+//! Estimates how often each function runs per start of the program, from the calls per call of its callers.
 //!
-//! A compiler guesses loops and branches within a function; its numbers start anew in each, and say nothing of two functions side
-//! by side. They are spread over the call graph (Y. Wu, J. Larus: Static Branch Frequency and Program Profile Analysis, MICRO 1994,
-//! section 5): the program begins once in `main`, in each constructor and each exported function of a library; functions whose
-//! address is taken may be called from there on, by pointers that nobody followed, and count once, too. A function runs as often
-//! as its callers make the call.
+//! A compiler guesses loops and branches within a function. Its numbers are relative to each function, so they cannot
+//! be compared between functions. This module propagates them over the call graph (Y. Wu, J. Larus: Static Branch
+//! Frequency and Program Profile Analysis, MICRO 1994, section 5). The program begins once in `main`, in each
+//! constructor and in each exported function of a library. A function whose address is taken may be called through
+//! pointers, which are not followed, and counts once too. A function runs as often as its callers call it.
 //!
-//! Callers come before those they call, components of the graph in one pass (R. Tarjan: Depth-First Search and Linear Graph
-//! Algorithms, SIAM Journal on Computing 1972). Inside a component, where functions call each other in a circle, calls are made in
-//! rounds; that they die out is made sure of by capping how many calls one call makes to stay inside at `STAYING`, so that
-//! recursion is at most ten deep on average. Functions that nothing leads to run never.
+//! Callers are processed before callees, and a component of the graph at once (R. Tarjan: Depth-First Search and Linear
+//! Graph Algorithms, SIAM Journal on Computing 1972). Inside a component, functions call each other in a cycle, so
+//! calls are propagated in rounds. Each call causes at most `STAYING` further calls inside the component, so the rounds
+//! converge and recursion is at most ten deep on average. Unreachable functions never run.
 //!
-//! Functions that the compiler calls cold pass nothing on: errors are rare, whatever their handlers call.
+//! Functions that the compiler marks as cold propagate nothing: errors are rare, whatever their handlers call.
 //!
-//! With a run ([`expected`]), the same propagation begins at the executed functions, by their counts, and continues
-//! through unprofiled ones only: it finds the unprofiled functions that the executed ones are most likely to call.
+//! For a profile with a run ([`expected`]), the same propagation begins at the executed functions with their counts,
+//! and continues only through unprofiled functions. It finds the unprofiled functions that the executed ones are most
+//! likely to call.
 
 use crate::profile::{FunctionIndex, Heat, Millionths, Profile};
 
-/// Calls of one call that stay inside a cycle, at most.
+/// Largest number of further calls inside a cycle that one call causes.
 const STAYING: f64 = 0.9;
-/// Rounds after which less than a thousandth of what began a circle is left: 0.9 to this power.
+/// Number of rounds after which less than a thousandth is left in a cycle: 0.9 to this power.
 const ROUNDS: usize = 66;
-/// Limit of an estimate, in calls per start: loops within loops through many functions multiply to numbers that say
-/// no more.
+/// Limit of an estimate, in calls per start: nested loops over many functions multiply to meaningless numbers.
 const MOST: f64 = 1e12;
 const MILLION: f64 = 1e6;
 
-/// Least weight of a function that was executed, or may be called through a pointer or from elsewhere, as a share of
-/// all counted calls.
+/// Smallest weight of a function that was executed, or that may be called through a pointer or from elsewhere, as a
+/// share of all counted calls.
 const FROM_ELSEWHERE: f64 = 1e-7;
 
-/// Sets `static` of every function to its estimated calls per start of the program.
+/// Sets `static` of every function to its estimated number of calls per start of the program.
 pub fn estimate(profile: &mut Profile) {
     let runs = CallRates::of(profile, &|_| true).runs(begin(profile));
     for function in profile.functions() {
@@ -41,18 +41,18 @@ pub fn estimate(profile: &mut Profile) {
     }
 }
 
-/// Expected executions of the unprofiled functions, in a profile with calls of a run and a compiler's estimates.
+/// Expected executions of unprofiled functions, in a profile with calls of a run and a compiler's estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     /// By function of the profile: true if it was executed.
     pub executed: Vec<bool>,
-    /// By function of the profile: calls into it, as a share of all counted calls; above 0 where an executed function
-    /// leads to it, or it may be called from elsewhere. For executed functions the counted calls, and at least this
-    /// share.
+    /// By function of the profile: calls into it, as a share of all counted calls. Above 0 if an executed function
+    /// leads to it, or if it may be called from elsewhere. Executed functions have their counted calls, and at least
+    /// this share.
     pub runs: Vec<f64>,
 }
 
-/// Estimates the executions of unprofiled functions; None where the profile does not have both a run and estimates.
+/// Estimates the executions of unprofiled functions; `None` if the profile does not have both a run and estimates.
 #[must_use]
 pub fn expected(profile: &Profile) -> Option<Expected> {
     let edges = profile.edges();
@@ -85,7 +85,7 @@ pub fn expected(profile: &Profile) -> Option<Expected> {
     Some(Expected { executed, runs })
 }
 
-/// Number of calls of each function from outside of the graph.
+/// Number of calls of each function from outside the graph.
 fn begin(profile: &Profile) -> Vec<f64> {
     let mut runs = vec![0.0; profile.function_count()];
     for function in profile.functions() {
@@ -103,7 +103,7 @@ struct CallRates {
 }
 
 impl CallRates {
-    /// The calls of those functions that `leads_to` holds for.
+    /// The calls of the functions for which `leads_to` is true.
     fn of(profile: &Profile, leads_to: &dyn Fn(FunctionIndex) -> bool) -> Self {
         let mut calls = vec![Vec::new(); profile.function_count()];
         for (caller, callee, facts) in profile.edges() {
@@ -112,7 +112,7 @@ impl CallRates {
                 calls[caller.index()].push((callee.index(), (frequency.0 as f64 / MILLION).min(MOST)));
             }
         }
-        // Another name of a function leads to it.
+        // An alias leads to its function.
         for function in profile.functions() {
             if let Some(target) = alias_of(profile, function).filter(|target| leads_to(*target)) {
                 calls[function.index()].push((target.index(), 1.0));
@@ -121,7 +121,7 @@ impl CallRates {
         Self { calls }
     }
 
-    /// Spreads what functions begin with over the calls.
+    /// Propagates the initial executions of functions over the calls.
     fn runs(&self, mut runs: Vec<f64>) -> Vec<f64> {
         for component in self.components() {
             self.spread(&component, &mut runs);
@@ -138,7 +138,7 @@ impl CallRates {
         let mut open = vec![false; count];
         let mut path: Vec<usize> = Vec::new();
         let mut next = 0;
-        // Without recursion: call chains of strangers may be deep.
+        // Iterative: call chains in untrusted files may be deep.
         let mut work: Vec<(usize, usize)> = Vec::new();
         for start in 0..count {
             if number[start] != usize::MAX {
@@ -175,12 +175,12 @@ impl CallRates {
                 }
             }
         }
-        // Tarjan's algorithm finds those that are called first.
+        // Tarjan's algorithm finds callees first.
         found.reverse();
         found
     }
 
-    /// Lets the flow into a component circulate in it, and passes it on.
+    /// Lets the flow into a component circulate in it, and propagates the result.
     fn spread(&self, component: &[usize], runs: &mut [f64]) {
         let inside: std::collections::HashSet<usize> = component.iter().copied().collect();
         let circles =

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Infers the counts of a control-flow graph's edges from the counts of some of its blocks.
 //!
-//! Each block is entered as often as it is left. Of all such flows, [`infer`] finds one nearest to the counts: each execution by which a
-//! block differs from its count has a cost, and so has each passage of an edge, so that paths without counts stay short. Costs and
-//! network are those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022), as in gcc-plugin/flow.cc. The
-//! flow is found by the primal-dual method: distances by Dijkstra's algorithm with potentials, then a maximum flow along shortest paths by
-//! Dinic's. Ties end in the order of blocks and edges.
+//! Each block is entered as often as it is left. Among all such flows, [`infer`] finds one closest to the counts: each
+//! execution by which a block differs from its count has a cost. Each passage of an edge also has a cost, so that paths
+//! without counts stay short. Costs and network are from He, Mestre, Pupyrev, Wang and Yu, "Profile inference
+//! revisited" (POPL 2022), as in gcc-plugin/flow.cc. The flow is computed with the primal-dual method: Dijkstra's
+//! algorithm with potentials gives distances, then Dinic's algorithm a maximum flow along shortest paths. The order of
+//! blocks and edges decides ties.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The block by which control enters a function; it has no code.
+/// Block through which control enters a function; it has no code.
 pub const ENTRY: usize = 0;
-/// The block to which control goes when it leaves a function; it has no code.
+/// Block through which control leaves a function; it has no code.
 pub const EXIT: usize = 1;
 
-/// Costs of an execution less than the count, more, and more than a count of 0.
+/// Costs of one execution below the count, above it, and above a count of 0.
 const LESS: i64 = 20;
 const MORE: i64 = 10;
 const MORE_OF_ZERO: i64 = 11;
@@ -23,23 +24,24 @@ const MORE_OF_ZERO: i64 = 11;
 const EDGE: i64 = 1;
 const FAKE: i64 = 50;
 const UNLIMITED: u64 = u64::MAX / 4;
-/// Largest count: sums of counts stay below [`UNLIMITED`].
+/// Largest count: sums of counts are below [`UNLIMITED`].
 const LARGEST: u64 = 1 << 40;
-/// Limit of visits to arcs: some seconds. Usual functions need a small part of it.
+/// Limit of visits to arcs, which take some seconds. Typical functions need a small part of it.
 const MOST_VISITS: usize = 1 << 30;
 
 /// An edge of a control-flow graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowEdge {
-    /// Number of the block that it leaves, or [`ENTRY`].
+    /// Number of its source block, or [`ENTRY`].
     pub from: usize,
-    /// Number of the block that it enters, or [`EXIT`].
+    /// Number of its target block, or [`EXIT`].
     pub to: usize,
-    /// Stands for an exit or entry that seldom happens: a call that does not return, or a jump from another function.
+    /// True for a rare exit or entry: a call that does not return, or a jump from another function.
     pub is_rare: bool,
 }
 
-/// The counts of the edges, given those of blocks: None where one is not known, and for [`ENTRY`] and [`EXIT`]. None if the search takes too long.
+/// Infers the counts of edges from the counts of blocks, which are `None` if unknown, and for [`ENTRY`] and [`EXIT`].
+/// Returns `None` if the search takes too long.
 pub fn infer(counts: &[Option<u64>], edges: &[FlowEdge]) -> Option<Vec<u64>> {
     let (source, sink) = (2 * counts.len(), 2 * counts.len() + 1);
     let enters = |block: usize| 2 * block;
@@ -73,7 +75,7 @@ pub fn infer(counts: &[Option<u64>], edges: &[FlowEdge]) -> Option<Vec<u64>> {
     Some(flow)
 }
 
-/// An arc; its reverse stands behind it, or in front of it.
+/// An arc of the network. Arc and reverse arc are neighbours in the table.
 struct Arc {
     to: usize,
     left: u64,
@@ -128,7 +130,7 @@ impl Network {
         arc.cost + self.potential[from] - self.potential[arc.to]
     }
 
-    /// Makes the potentials those of shortest paths; false if no path is left.
+    /// Sets the potentials to the distances of shortest paths; false if no path is left.
     fn find_distances(&mut self, source: usize, sink: usize) -> bool {
         let mut distance = vec![i64::MAX; self.of.len()];
         let mut heap = BinaryHeap::from([Reverse((0, source))]);
@@ -156,7 +158,7 @@ impl Network {
         true
     }
 
-    /// Number of arcs from the source to each node along shortest paths.
+    /// Number of arcs on a shortest path from the source to each node.
     fn levels(&mut self, source: usize) -> Vec<Option<u32>> {
         let mut levels = vec![None; self.of.len()];
         levels[source] = Some(0);
@@ -173,7 +175,7 @@ impl Network {
         levels
     }
 
-    /// Adds flow along shortest paths until each has a full arc.
+    /// Adds flow along shortest paths until each has a saturated arc.
     fn augment(&mut self, source: usize, sink: usize, levels: &[Option<u32>]) {
         let mut next = vec![0; self.of.len()];
         let mut path: Vec<usize> = Vec::new();
@@ -211,14 +213,14 @@ impl Network {
     }
 }
 
-/// Joins parts of the graph whose flow is not reached from the entry, as that of a sampled loop: each gets one execution from the entry, and on to
-/// the exit.
+/// Joins parts of the graph whose flow is not connected with the entry, such as a sampled loop: each gets one execution
+/// from the entry, and on to the exit.
 fn join_parts(blocks: usize, edges: &[FlowEdge], flow: &mut [u64]) {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); blocks];
     for (at, edge) in edges.iter().enumerate() {
         out[edge.from].push(at);
     }
-    // The edges of a shortest path from one of these blocks to one that is wanted.
+    // Edges of a shortest path from one of these blocks to a wanted one.
     let path = |from: &[usize], is_wanted: &dyn Fn(usize) -> bool, may_pass: &dyn Fn(usize) -> bool| {
         let mut incoming: Vec<Option<usize>> = vec![None; blocks];
         let mut queue: VecDeque<usize> = from.iter().copied().collect();
@@ -262,7 +264,7 @@ fn join_parts(blocks: usize, edges: &[FlowEdge], flow: &mut [u64]) {
         };
         let found = edges[inward[0]].to;
         let Some(outward) = path(&[found], &|block| block == EXIT, &|_| true) else { return };
-        // From where the path began back to the entry.
+        // From the start of the path back to the entry.
         let begin = edges[*inward.last().unwrap_or(&inward[0])].from;
         let before = if begin == ENTRY {
             Vec::new()
@@ -295,7 +297,7 @@ mod tests {
     fn a_loop_without_an_entry_gets_one() {
         let edges = edges(&[(0, 2), (2, 3), (3, 3), (3, 4), (4, 1), (2, 4)]);
         let flow = infer(&[None, None, None, Some(50), None], &edges).unwrap_or_default();
-        // Passing once is as near to the count as any, and takes the fewest edges.
+        // Any number of passages is equally close to the count; one passage takes the fewest edges.
         assert_eq!(flow, [1, 1, 50, 1, 1, 0]);
     }
 

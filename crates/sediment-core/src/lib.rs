@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The values of sediment, and what every other crate needs to handle them.
+//! The data types of sediment, and the code that every other crate needs to handle them.
 //!
-//! sediment records which functions of a program run together, and has the linker place them together. This crate has the
-//! values on that way; the other crates have the steps between them:
+//! sediment records which functions of a program run together, and makes the linker place them together. This crate has
+//! the data types between the steps; the other crates have the steps:
 //!
 //! ```text
 //! sediment-record ─► Recording ─ sediment-read ─► Profile ─ sediment-order ─► Order ─► linker ─► sediment-order's verify
@@ -21,7 +21,8 @@
 //! | [`error`], [`skipped`] | errors with stable codes, and what a step skipped, with reasons |
 //! | [`counts`], [`random`], [`unpack`] | hash tables that count, seeded random numbers, limits on what compressed data unpacks to |
 //!
-//! Nothing here prints, exits, starts a process, or opens a path: a reader takes bytes, and asks a [`binary::Files`] for further ones.
+//! Nothing here prints, exits, starts a process, or opens a path: a reader takes bytes, and gets further files from a
+//! [`binary::Files`].
 //!
 //! ```
 //! use sediment_core::profile::merge::{Weight, merge};
@@ -38,7 +39,7 @@
 //! # }
 //! ```
 //!
-//! The functions of an ELF file, here of the program that runs this example:
+//! This example lists the functions of an ELF file, which is the running program itself:
 //!
 //! ```
 //! use sediment_core::binary::{Binary, NoFiles};
@@ -53,14 +54,15 @@
 //!
 //! # Features
 //!
-//! `dwarf`: source lines, inlined calls and unwind tables, by gimli and addr2line. Ordering needs none of them.
+//! `dwarf`: source lines, inlined calls and unwind tables, with gimli and addr2line. Ordering needs none of them.
 //!
 //! # Errors and stability
 //!
-//! Every fallible function returns [`Error`]. Match on [`Error::code`]: an [`ErrorCode`] and its text are stable, messages are not.
-//! Before 1.0 a minor release may change any interface, and a patch release none. File formats, [`ErrorCode::text`] and the codes of
-//! [`skipped`] are stable across releases. The minimum supported Rust version is 1.85; it is raised in minor releases only, and never
-//! beyond Debian stable's. Hosts are Linux; profiles and binaries may be of any architecture.
+//! Every fallible function returns [`Error`]. Match on [`Error::code`]: an [`ErrorCode`] and its text are stable,
+//! messages are not. Before 1.0 a minor release may change any interface; a patch release changes none. File formats,
+//! [`ErrorCode::text`] and the codes of [`skipped`] are stable across releases. The minimum supported Rust version is
+//! 1.85; it is raised in minor releases only, and never beyond Debian stable's. Hosts are Linux; profiles and binaries
+//! may be of any architecture.
 
 #![forbid(unsafe_code)]
 // Profiles come from strangers: a panic caused by input data is a bug, so every remaining one is justified by a

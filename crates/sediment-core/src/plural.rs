@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts with their nouns, for messages: "1 page", "2 pages"; large numbers in groups.
+//! Formats counts with their nouns for messages: "1 page", "2 pages"; large numbers have groups of digits.
 
 use std::fmt::Display;
 
-/// A count and its noun, in the plural unless the count is 1.
+/// Formats a count and its noun, in the plural unless the count is 1.
 ///
 /// ```
 /// use sediment_core::plural::counted;
@@ -16,7 +16,7 @@ pub fn counted(count: impl Display, noun: &str) -> String {
     format!("{count} {plural}")
 }
 
-/// A whole number with a comma between groups of three digits.
+/// Formats an integer with commas between groups of three digits.
 ///
 /// ```
 /// assert_eq!(sediment_core::plural::grouped(1234567u64), "1,234,567");
@@ -33,7 +33,7 @@ pub fn grouped(number: impl Display) -> String {
     text
 }
 
-/// A noun of a phrase in the plural: the last word gets the ending.
+/// Returns the plural of a noun phrase: the last word gets the ending.
 fn plural(noun: &str) -> String {
     if ["s", "x", "ch", "sh"].iter().any(|ending| noun.ends_with(ending)) {
         return format!("{noun}es");

@@ -3,7 +3,7 @@
 
 use super::{Beginning, Believed, CodeReference, Flow, Isa, StubTarget, signed, word};
 
-/// A64. Instructions are little-endian also where data is not.
+/// A64. Instructions are little-endian even on systems with big-endian data.
 pub const AARCH64: Isa = Isa {
     archs: &["aarch64", "aarch64_be"],
     alignment: 4,
@@ -21,7 +21,7 @@ pub const AARCH64: Isa = Isa {
     ..Isa::UNKNOWN
 };
 
-/// `b` and `bl`, by their 26 bits of distance in instructions.
+/// Decodes `b` and `bl`: 26 bits have the distance in instructions.
 fn branch(word: u32, address: u64) -> Option<CodeReference> {
     let target = address.wrapping_add_signed(4 * signed(word, 26));
     match word >> 26 {
@@ -31,7 +31,7 @@ fn branch(word: u32, address: u64) -> Option<CodeReference> {
     }
 }
 
-/// Target of `b`, `b.cond`, `bc.cond`, `cbz`, `cbnz`, `tbz` and `tbnz`.
+/// Returns the target of `b`, `b.cond`, `bc.cond`, `cbz`, `cbnz`, `tbz` and `tbnz`.
 fn jump(code: &[u8], address: u64) -> Option<u64> {
     let word = word(code)?;
     if let Some(CodeReference::Jump(target)) = branch(word, address) {
@@ -54,10 +54,10 @@ fn ends(code: &[u8]) -> bool {
     })
 }
 
-/// Flow of branches to an address in a register, authenticated or not: `br` 0, `blr` 1, `ret` 2.
+/// Kind of a branch to an address in a register, authenticated or not: `br` 0, `blr` 1, `ret` 2.
 fn through_register(word: u32) -> Option<u32> {
     let plain = word & 0xff9f_fc1f == 0xd61f_0000;
-    // Those that authenticate take a modifier from a register, or none, as returns do.
+    // Authenticating branches take a modifier from a register, or none; returns take none.
     let authenticated = word & 0xfe9f_f800 == 0xd61f_0800;
     (plain || authenticated).then_some(word >> 21 & 3)
 }
@@ -80,14 +80,14 @@ fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     }
 }
 
-/// False for encodings that are no instruction, and for breakpoint instructions.
+/// False for invalid encodings and for breakpoint instructions.
 fn begins_with_code(function: &[u8]) -> bool {
-    // Bits 28 to 25 zero: reserved, and SVE's where not all are zero above.
+    // Bits 28 to 25 are zero: reserved, or SVE if the bits above them are not all zero.
     word(function).is_some_and(|word| word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000)
 }
 
-/// False for what raises exceptions, loads and stores exclusively, or has to do with the system; hints, such as `bti` and `paciasp`, are none
-/// of it.
+/// False for instructions that raise exceptions, exclusive loads and stores, and system instructions, except hints such
+/// as `bti` and `paciasp`.
 fn steps(code: &[u8]) -> bool {
     word(code).is_some_and(|word| {
         let is_hint = word & 0xffff_f01f == 0xd503_201f;
@@ -117,7 +117,7 @@ fn flow(code: &[u8]) -> Flow {
     }
 }
 
-/// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, and on to `br x17`, up to three instructions later.
+/// `[bti c]`, `adrp x16`, `ldr x17, [x16, …]`, then `br x17` up to three instructions later.
 fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     const JUMP: u32 = 0xd61f_0220;
     let pad = if code.starts_with(AARCH64.landing_pad) { 4 } else { 0 };

@@ -3,11 +3,11 @@
 
 use super::{Beginning, CodeReference, Isa, StubTarget, signed, word};
 
-/// A32, with the stubs that Thumb code enters.
+/// A32, with the stubs that Thumb code calls.
 pub(crate) const ARM: Isa =
     Isa { archs: &["armv7l", "armv7b"], alignment: 2, stub, call_before: Some(call_before), ..Isa::UNKNOWN };
 
-/// `bl` and `blx`, of either instruction set.
+/// Decodes `bl` and `blx` of both instruction sets.
 fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     use CodeReference::{Call, IndirectCall};
     let word = before.last_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -15,7 +15,7 @@ fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     let always = word >> 28 == 0xf;
     match word {
         _ if half & 0xff87 == 0x4780 || word & 0x0fff_fff0 == 0x012f_ff30 => Some(IndirectCall),
-        // T32: two halfwords, the first of which has the upper bits.
+        // T32: two halfwords; the first one has the upper bits.
         _ if word & 0xf800 == 0xf000 && word & 0xc000_0000 == 0xc000_0000 => {
             let bit = |at: u32| word >> at & 1;
             let sign = bit(10);
@@ -26,7 +26,7 @@ fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
             Some(Call(if bit(28) == 1 { target } else { target & !3 }))
         }
         _ if word >> 24 & 0xf == 0xb && !always || word >> 25 == 0x7d => {
-            // The program counter reads as two instructions ahead of the call.
+            // The program counter reads as two instructions after the call.
             let half = if always { i64::from(word >> 23 & 2) } else { 0 };
             Some(Call(return_address.wrapping_add(4).wrapping_add_signed(4 * signed(word, 24) + half)))
         }
@@ -43,7 +43,7 @@ fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     if first & 0xffff_f000 != 0xe28f_c000 {
         return None;
     }
-    // The program counter reads as two instructions ahead.
+    // The program counter reads as two instructions after this one.
     let mut slot = (address as u32).wrapping_add(start as u32 + 8).wrapping_add(immediate(first));
     for nth in 1..4 {
         let word = word(code.get(start + 4 * nth..)?)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Instruction sets, one file and a row of [`ISAS`] each: direct calls, linkage stubs, jumps and returns.
+//! Instruction sets: direct calls, linkage stubs, jumps and returns. Each has a file and a row in [`ISAS`].
 //!
-//! No instruction set is decoded as a whole: what is looked for is known, and all else counts as another instruction. Sources: the
-//! manuals of Intel and AMD (x86), Arm (A64, A32), RISC-V (unprivileged, with the C extension), IBM (z/Architecture Principles of
-//! Operation, Power ISA), and the psABIs, "Procedure Linkage Table".
+//! No instruction set is decoded completely: the decoders know the instructions that they search for, and all others
+//! count as "other". Sources: the manuals of Intel and AMD (x86), Arm (A64, A32), RISC-V (unprivileged, with the C
+//! extension), IBM (z/Architecture Principles of Operation, Power ISA), and the psABIs, "Procedure Linkage Table".
 
 mod aarch64;
 mod arm;
@@ -19,55 +19,59 @@ pub(crate) use s390x::S390X;
 pub(crate) use x86::I386;
 pub use x86::X86_64;
 
-/// Bytes before a return address that may belong to the call.
+/// Largest number of bytes of a call before its return address.
 pub const LONGEST_CALL: u64 = 7;
 
-/// Every instruction set of which jumps or calls are known.
+/// Every instruction set with known jumps or calls.
 const ISAS: [&Isa; 8] =
     [&X86_64, &I386, &AARCH64, &ARM, &RISCV, &S390X, &power::LITTLE_ENDIAN, &power::BIG_ENDIAN];
 
 /// An instruction set.
 #[derive(Debug)]
 pub struct Isa {
-    /// Architectures that have it, as `uname -m` spells them.
+    /// Architectures that use it, as `uname -m` spells them.
     archs: &'static [&'static str],
-    /// Instructions begin at multiples of this many bytes.
+    /// Alignment of instructions in bytes.
     alignment: u64,
-    /// Instruction that functions and stubs may begin with, as a target of indirect jumps; it does nothing else.
+    /// Instruction that marks targets of indirect jumps, at the beginning of functions and stubs; it has no other
+    /// effect.
     pub landing_pad: &'static [u8],
-    /// Flow of the instruction that code begins with.
+    /// Returns the flow after the first instruction of this code.
     pub flow: fn(code: &[u8]) -> Flow,
-    /// Tells whether code does not run over the instruction that it begins with: a jump without a condition, a return, a trap.
+    /// True if control cannot continue after the first instruction of this code: an unconditional jump, a return or a
+    /// trap.
     pub ends: fn(code: &[u8]) -> bool,
-    /// Linkage stubs begin at multiples of this many bytes, from the beginning of their section.
+    /// Distance of linkage stubs in bytes, from the beginning of their section.
     pub stub_step: usize,
-    /// Stub of the procedure linkage table that code at an address begins with: the way to its target.
+    /// Decodes the stub of the procedure linkage table at an address; returns the way to its target.
     pub stub: fn(code: &[u8], address: u64, got: u64) -> Beginning<StubTarget>,
-    /// Finds the direct calls and jumps in the code at an address, and the addresses of functions that it takes, and goes on
-    /// behind each that `believed` confirms. None where they are not known.
+    /// Finds direct calls, direct jumps and taken addresses of functions in the code at an address, and continues after
+    /// each one that `believed` confirms. `None` if they are not known.
     pub each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
-    /// Call that ends at an address, of which these are the bytes before it. None where calls are not known.
+    /// Decodes the call that ends at an address, from the bytes before the address. `None` if calls are not known.
     pub call_before: Option<CallBefore>,
-    /// Tells whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
+    /// True if a function with these bytes (or first bytes) begins with instructions that compilers put there.
     pub begins_with_code: fn(function: &[u8]) -> bool,
-    /// Tells whether a thread that executes the instruction that code begins with stands at another then, without a system call. It may fault.
+    /// True if the first instruction of this code takes a thread to another instruction, without a system call. It may
+    /// fault.
     pub steps: fn(code: &[u8]) -> bool,
-    /// Bytes of the instruction that code begins with; None where that is none, or not known.
+    /// Length of the first instruction of this code in bytes; `None` if it is invalid or not known.
     pub instruction: fn(code: &[u8]) -> Option<usize>,
-    /// Target of the direct jump, conditional or not, that the instruction at an address is.
+    /// Returns the target of the instruction at an address if it is a direct jump, conditional or not.
     pub jump: fn(code: &[u8], address: u64) -> Option<u64>,
-    /// Bytes up to the end of the first jump, call or return of code, or of `most` instructions; one byte where instructions are not
-    /// known.
+    /// Number of bytes up to the end of the first jump, call or return, or of `most` instructions; one byte if
+    /// instructions are not known.
     pub straight: fn(code: &[u8], most: usize) -> usize,
-    /// Instruction that code begins with, if it prepares a function's frame or moves an argument: how many instructions it and its
-    /// counterpart before the return are, none for a move. None where prologues are not known.
+    /// Decodes the first instruction if it prepares a function's frame or moves an argument. Returns 1 for an
+    /// instruction without a counterpart before the return, 2 for one with a counterpart, 0 for a move. `None` if
+    /// prologues are not known.
     pub prologue: Option<Prologue>,
-    /// Jumps in the place of a function's first instructions; None where they are not known.
+    /// Replaces a function's first instructions by a jump; `None` if such jumps are not supported.
     pub detour: Option<Detour>,
 }
 
 impl Isa {
-    /// Instruction set of which nothing is known.
+    /// Instruction set without any known instructions.
     const UNKNOWN: Self = Self {
         archs: &[],
         alignment: 1,
@@ -87,13 +91,14 @@ impl Isa {
         detour: None,
     };
 
-    /// Instruction set of an architecture as `uname -m` spells it; one of which nothing is known for others.
+    /// Instruction set of an architecture, as `uname -m` spells it; the unknown one for others.
     pub fn of(arch: Option<&str>) -> &'static Self {
         let named = |isa: &&Self| arch.is_some_and(|arch| isa.archs.contains(&arch));
         ISAS.into_iter().find(named).unwrap_or(&Self::UNKNOWN)
     }
 
-    /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
+    /// Number of bytes of the complete instructions among the first `most` bytes of this code; `None` if some bytes are
+    /// not instructions.
     pub fn whole_instructions(&self, code: &[u8], most: usize) -> Option<usize> {
         let mut whole = 0;
         while whole < most {
@@ -106,80 +111,83 @@ impl Isa {
         Some(whole)
     }
 
-    /// Tells whether an instruction may begin at this address.
+    /// True if an instruction may begin at this address.
     pub fn may_begin_at(&self, address: u64) -> bool {
         address % self.alignment == 0
     }
 }
 
-/// Bytes of a jump that takes the place of instructions.
+/// Length in bytes of a jump that replaces instructions.
 pub const JUMP: usize = 5;
 
-/// Rules by which the first instructions of a function give way to a jump.
+/// Rules for replacing the first instructions of a function by a jump.
 #[derive(Debug, Clone, Copy)]
 pub struct Detour {
-    /// A jump from an address to another; None where that is too far.
+    /// Encodes a jump from one address to another; `None` if the distance is too large.
     pub jump: fn(from: u64, to: u64) -> Option<[u8; JUMP]>,
-    /// The instructions that give way at the beginning of code, of which the function has the first `size` bytes; None where one of
-    /// them may not be executed elsewhere. They may fault.
+    /// Returns the instructions to replace at the beginning of this code, of which the first `size` bytes belong to the
+    /// function; `None` if one of them may not be executed elsewhere. They may fault.
     pub movable: fn(code: &[u8], size: usize) -> Option<Movable>,
-    /// Appends the same instructions for another address to `out`; None where that is too far, or where the code is cut off.
+    /// Appends the same instructions for another address to `out`; `None` if the distance is too large or the code is
+    /// cut off.
     pub moved: fn(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()>,
-    /// Shows each direct jump and call in the code at an address; where it cannot be decoded, whatever may be one.
+    /// Reports each direct jump and call in the code at an address. If the code cannot be decoded, reports everything
+    /// that may be one.
     pub branches: fn(code: &[u8], address: u64, target: &mut Targets<'_>) -> IndirectJumps,
-    /// Shows the direct jump or call that the code at an address begins with, if it may be one.
+    /// Reports the direct jump or call at the beginning of the code at an address, if there may be one.
     pub any_branch: fn(code: &[u8], address: u64, target: &mut Targets<'_>),
 }
 
-/// Callback that is shown the target of a branch, and true for a call.
+/// Callback for the target of a branch; the flag is true for a call.
 pub type Targets<'a> = dyn FnMut(u64, bool) + 'a;
 
-/// Instructions that can give way to a jump.
+/// Instructions that a jump can replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Movable {
-    /// Bytes of them.
+    /// Their length in bytes.
     pub length: usize,
-    /// True if the function does not go on behind them, or only when what they call returns.
+    /// True if the function does not go on after them, or only when a function that they call returns.
     pub ends: bool,
     /// True if the last of them is a call.
     pub calls: bool,
-    /// Bit for each byte behind the first, below [`JUMP`], at which one of them begins.
+    /// A bit for each byte after the first, below [`JUMP`], at which one of them begins.
     pub begins: u8,
-    /// True if their bytes are the same everywhere.
+    /// True if they have the same bytes at any address.
     pub plain: bool,
 }
 
-/// Branches in code.
+/// Indirect jumps in code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IndirectJumps {
-    /// Where jumps are to addresses in registers or memory.
+    /// Addresses of jumps to addresses in registers or memory.
     pub indirect: Vec<u64>,
-    /// True if the code cannot be decoded: there may be others.
+    /// True if the code cannot be decoded, so that there may be others.
     pub unknown: bool,
 }
 
 /// Decodes the call that ends at a return address.
 pub type CallBefore = fn(before: &[u8], return_address: u64) -> Option<CodeReference>;
 
-/// Beginning of code that was decoded, and its length in bytes.
+/// A decoded beginning of code, and its length in bytes.
 pub type Beginning<T> = Option<(T, usize)>;
 
-/// Decodes the instruction that code begins with, if a function may begin with it: the bytes that it takes from the stack, and its length.
+/// Decodes the first instruction of this code, if a function may begin with it. Returns the weight of
+/// [`Isa::prologue`], and the length.
 pub type Prologue = fn(code: &[u8]) -> Beginning<u32>;
 
-/// Decides whether there is a reference at an address; other bytes may look like one.
+/// Decides whether the bytes at an address are a reference; other bytes may look like one.
 pub type Believed<'a> = dyn FnMut(u64, CodeReference) -> bool + 'a;
 
-/// Reference of an instruction to code, with the address that it is to, as the ELF file counts.
+/// Reference of an instruction to code, with the target's address in the ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeReference {
     /// A direct call.
     Call(u64),
-    /// A call of an address in a register or in memory.
+    /// A call to an address in a register or in memory.
     IndirectCall,
     /// A direct jump.
     Jump(u64),
-    /// The address is put into a register.
+    /// An instruction that puts the address into a register.
     Taken(u64),
 }
 
@@ -188,31 +196,32 @@ pub enum CodeReference {
 pub enum Flow {
     /// A return.
     Return,
-    /// A jump, conditional or not, that leaves no return address: in front of another function, a tail call.
+    /// A jump, conditional or not, that leaves no return address; a jump to another function is a tail call.
     Jump,
-    /// A call, or not known here.
+    /// A call, or unknown.
     Other,
 }
 
-/// Way of a linkage stub to its target.
+/// Target of a linkage stub.
 ///
-/// A stub computes the address of its slot from its own or from the global offset table's (i386), loads from there
-/// and jumps. Other instructions that GNU ld, gold, lld and mold add (landing pads, pointer authentication, the
-/// address for the lazy loader) are ignored. The head of a table loads from a slot that no symbol fills.
+/// A stub computes the address of its slot from its own address, or from the address of the global offset table (i386),
+/// loads the target from the slot and jumps to it. Other instructions that GNU ld, gold, lld and mold add (landing
+/// pads, pointer authentication, the address for the lazy loader) are ignored. The first entry of a table loads from a
+/// slot without a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StubTarget {
     /// Through the slot at this address.
     Slot(u64),
-    /// By the number of its relocation.
+    /// The number of its relocation.
     Lazy(usize),
 }
 
-/// The first instruction word of little-endian code.
+/// First instruction word of little-endian code.
 fn word(code: &[u8]) -> Option<u32> {
     code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The lowest `bits` of a word, which may be negative.
+/// The lowest `bits` of a word as a signed number.
 fn signed(word: u32, bits: u32) -> i64 {
     i64::from((word << (32 - bits)) as i32 >> (32 - bits))
 }

@@ -18,10 +18,10 @@ pub(super) const BIG_ENDIAN: Isa = Isa {
     ..LITTLE_ENDIAN
 };
 
-/// Set in branches that leave a return address.
+/// Bit of branches that leave a return address.
 const LINK: u32 = 1;
 
-/// `bl`, `bctrl` and `blrl`.
+/// Decodes `bl`, `bctrl` and `blrl`.
 fn call(word: u32, return_address: u64) -> Option<CodeReference> {
     match (word >> 26, word >> 1 & 0x3ff) {
         _ if word & LINK == 0 => None,

@@ -3,7 +3,7 @@
 
 use super::{Beginning, CodeReference, Flow, Isa, StubTarget, signed, word};
 
-/// RISC-V of 32 and 64 bits.
+/// RISC-V with 32 and 64 bits.
 pub(crate) const RISCV: Isa = Isa {
     archs: &["riscv64", "riscv32"],
     alignment: 2,
@@ -16,7 +16,7 @@ pub(crate) const RISCV: Isa = Isa {
 /// Registers that hold return addresses.
 const LINKS: [u32; 2] = [1, 5];
 
-/// `jal`, `jalr` and `c.jalr`.
+/// Decodes `jal`, `jalr` and `c.jalr`.
 fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     let word = before.last_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let links = LINKS.contains(&(word >> 7 & 31));
@@ -55,7 +55,7 @@ fn flow(code: &[u8]) -> Flow {
     }
 }
 
-/// `auipc t3, …`, `ld t3, …(t3)` (`lw` of 32 bits), `jalr t1, t3`, `nop`.
+/// `auipc t3, …`, `ld t3, …(t3)` (`lw` with 32 bits), `jalr t1, t3`, `nop`.
 fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     let (upper, load, jump) = (word(code)?, word(code.get(4..)?)?, word(code.get(8..)?)?);
     let wide = match load & 0xf_ffff {

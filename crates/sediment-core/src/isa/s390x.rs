@@ -14,7 +14,7 @@ pub(crate) const S390X: Isa = Isa {
     ..Isa::UNKNOWN
 };
 
-/// `brasl`, `bras` and `basr`, by distances in halfwords.
+/// Decodes `brasl`, `bras` and `basr`; distances are in halfwords.
 fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     let call = |length: u64, halfwords: i64| {
         CodeReference::Call(return_address.wrapping_sub(length).wrapping_add_signed(2 * halfwords))
@@ -38,7 +38,7 @@ fn flow(code: &[u8]) -> Flow {
     }
 }
 
-/// `larl %r1, …`, `lg %r1, 0(%r1)`, `br %r1`, and what the lazy loader needs, 32 bytes in all.
+/// `larl %r1, …`, `lg %r1, 0(%r1)`, `br %r1`, and instructions for the lazy loader, 32 bytes in all.
 fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
     let distance = i32::from_be_bytes(*code.strip_prefix(b"\xc0\x10")?.first_chunk::<4>()?);
     code.get(6..)?.starts_with(b"\xe3\x10\x10\x00\x00\x04\x07\xf1").then_some(())?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which cluster of a profile belongs to a binary, or to a file that is about to be linked.
+//! Finds the cluster of a profile that belongs to a binary, or to a file that is about to be linked.
 //!
-//! A cluster's label is the soname where the recording machine had the file, else its base name; the file at hand may be of
-//! another version, under another name, a debug file without a soname, or lie in a build folder under a name that it will not be
-//! installed by. The rules go from what cannot mislead to what may.
+//! A cluster's label is the soname if the recording machine had the file, otherwise the base name. The file to match
+//! may have another version or another name, may be a debug file without a soname, or may be in a build folder under a
+//! name that differs from its installed name. The rules are tried from the most reliable to the least reliable.
 
 use crate::binary::Binary;
 use crate::profile::Profile;
@@ -12,22 +12,23 @@ use std::collections::HashSet;
 /// Rule by which a DSO of a profile was matched to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchRule {
-    /// The cluster was recorded from this very file.
+    /// The cluster was recorded from exactly this file.
     BuildId,
     /// Its label is the file's soname.
     Soname,
-    /// Its label is the base name of the file, or what libtool or cargo made that name of.
+    /// Its label is the base name of the file, or the name from which libtool or cargo derived the base name.
     FileName,
-    /// Its label is the soname or the base name but for version, architecture and ABI, and no other cluster's is as much so.
+    /// Without version, architecture and ABI, its label is the soname or the base name, and no other cluster matches as
+    /// closely.
     NameWithoutVersion,
-    /// The user's map says so.
+    /// The user's map has the file.
     Map,
-    /// It is the only cluster at least 60 % of whose functions the file defines.
+    /// It is the only cluster for which the file defines at least 60 % of the functions.
     Functions,
 }
 
 impl MatchRule {
-    /// The rule in a few words, for a log: "by its …".
+    /// The rule in a few words for a log: "by its …".
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -46,18 +47,18 @@ impl MatchRule {
 pub struct Match {
     /// Its label.
     pub label: String,
-    /// Rule that matched.
+    /// Rule that matched it.
     pub rule: MatchRule,
 }
 
-/// The least share of a cluster's functions that the file must define, in percent.
+/// Smallest share of a cluster's functions that the file must define, in percent.
 const LEAST_SHARE: usize = 60;
 
-/// Functions that any program has: they tell no two apart.
+/// Functions of every program, which do not distinguish any two.
 const EVERYWHERE: [&str; 4] = ["main", "_start", "_init", "_fini"];
 
-/// Finds it; `file_name` is the base name of the binary's file. None: the profile is of other programs, which
-/// [`Profile::dsos`] names.
+/// Finds the cluster of a binary; `file_name` is the base name of its file. `None`: the profile is of other programs,
+/// which [`Profile::dsos`] lists.
 #[must_use]
 pub fn dso_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Match> {
     let clusters = profile.dsos();
@@ -73,8 +74,8 @@ pub fn dso_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Mat
     })
 }
 
-/// Finds the label of a file by its names alone: its soname, the base name of its file, and both without version,
-/// architecture and ABI.
+/// Finds the label of a file by its names only: its soname, its base name, and both without version, architecture and
+/// ABI.
 #[must_use]
 pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option<Match> {
     let found = |label: &str, rule| Some(Match { label: label.to_owned(), rule });
@@ -90,7 +91,7 @@ pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option
     if let Some(label) = only(labels.iter().filter(of_crate)) {
         return found(label, MatchRule::FileName);
     }
-    // The one that shares the longest name; a name that two share alike tells neither.
+    // The label with the longest common name wins; if two have it, neither does.
     let ours: Vec<Stems> = soname.into_iter().chain([installed]).map(Stems::of).collect();
     let mut best: Option<(usize, Vec<&str>)> = None;
     for label in labels {
@@ -107,7 +108,8 @@ pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option
     found(only(best?.1.into_iter())?, MatchRule::NameWithoutVersion)
 }
 
-/// Finds the label that the user's map gives to a file, by its soname, its file name, or that name as it will be installed.
+/// Finds the label that the user's map gives to a file, by its soname, its file name, or its file name after
+/// installation.
 #[must_use]
 pub fn by_map<'a>(soname: Option<&str>, file_name: &str, map: &'a [(String, String)]) -> Option<&'a str> {
     let names = soname.into_iter().chain([file_name, installed_name(file_name)]);
@@ -115,8 +117,9 @@ pub fn by_map<'a>(soname: Option<&str>, file_name: &str, map: &'a [(String, Stri
     lines.next().map(|(_, label)| label.as_str())
 }
 
-/// Reads a map: a line for each file, its name and the label of its cluster, with blanks or a tab between. Names with blanks
-/// need the tab. Lines that begin with `#` say nothing. The second value counts lines that have no two names.
+/// Reads a map with a line for each file: its name and the label of its cluster, separated by blanks or a tab. Names
+/// with blanks need the tab. Lines that begin with `#` are comments. The second value is the number of lines without
+/// two names.
 #[must_use]
 pub fn read_map(text: &str) -> (Vec<(String, String)>, usize) {
     let mut map = Vec::new();
@@ -131,7 +134,7 @@ pub fn read_map(text: &str) -> (Vec<(String, String)>, usize) {
 }
 
 /// True if a file that defines these functions can be the DSO of a profile: it defines at least 60 % of the DSO's
-/// functions, not counting those of every program.
+/// functions, not counting functions of every program.
 #[must_use]
 pub fn defines_enough<'a>(functions: impl Iterator<Item = &'a str>, defined: &HashSet<&str>) -> bool {
     let (mut all, mut there) = (0, 0);
@@ -142,14 +145,15 @@ pub fn defines_enough<'a>(functions: impl Iterator<Item = &'a str>, defined: &Ha
     there > 0 && there * 100 >= all * LEAST_SHARE
 }
 
-/// The item of an iterator that has one.
+/// Returns the item of an iterator that has exactly one.
 pub fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)
 }
 
-/// The base name that a file of a build folder will be installed by, as far as libtool gave it another: programs that run from the
-/// build folder are `lt-NAME`, libraries are linked anew to `NAMET` for installation, and kept as `NAMEU` meanwhile.
+/// Returns the base name that a file of a build folder will have after installation, if libtool gave it another:
+/// programs that run from the build folder are `lt-NAME`; libraries are linked again as `NAMET` for installation, and
+/// kept as `NAMEU` meanwhile.
 fn installed_name(file_name: &str) -> &str {
     let relinked = |name: &&str| is_library(name) && name.bytes().last().is_some_and(|b| b != b'.');
     if let Some(name) = file_name.strip_suffix(['T', 'U']).filter(relinked) {
@@ -158,8 +162,8 @@ fn installed_name(file_name: &str) -> &str {
     file_name.strip_prefix("lt-").filter(|name| !name.is_empty()).unwrap_or(file_name)
 }
 
-/// The name of a crate, in which dashes are underscores, where a file is called by it and cargo's hash: programs lie in
-/// `target/…/deps` so, and get their own names as links.
+/// Returns the name of a crate, in which dashes are underscores, from a file name with cargo's hash: programs have such
+/// names in `target/…/deps`, and their own names as links.
 fn named_by_cargo(file_name: &str) -> Option<&str> {
     const DIGITS: usize = 16;
     let stem = file_name.strip_suffix(".so").unwrap_or(file_name);
@@ -168,7 +172,7 @@ fn named_by_cargo(file_name: &str) -> Option<&str> {
     (is_hash && !name.is_empty()).then_some(name)
 }
 
-/// Where the name of a shared library ends: before `.so`, `.so.5` or `.so-5`.
+/// Returns the name of a shared library before `.so`, `.so.5` or `.so-5`.
 fn library_stem(name: &str) -> Option<&str> {
     let at = name.find(".so").filter(|at| *at > 0)?;
     matches!(name.as_bytes().get(at + 3), None | Some(b'.' | b'-')).then(|| &name[..at])
@@ -178,7 +182,7 @@ fn is_library(name: &str) -> bool {
     library_stem(name).is_some()
 }
 
-/// A name, and what is left of it when its version is taken off piece by piece: `python3.11`, `python3`, `python`.
+/// A name, and its remainders without parts of the version: `python3.11`, `python3`, `python`.
 struct Stems {
     library: bool,
     names: Vec<String>,
@@ -208,22 +212,22 @@ impl Stems {
         Self { library: library.is_some(), names }
     }
 
-    /// The length of the longest name that both have.
+    /// Length of the longest common name.
     fn longest_in_common(&self, other: &Self) -> Option<usize> {
         let shared = self.names.iter().find(|name| other.names.contains(name))?;
         (self.library == other.library).then_some(shared.len())
     }
 }
 
-/// Digits, with dots between.
+/// True for digits with dots in between.
 fn is_version(text: &str) -> bool {
     text.split('.').all(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A name without the number at its end. Digits that follow a letter are a number where a dotted one was behind them
-/// (`python3` of `python3.11`), else part of the name (`bzip2`).
+/// Returns a name without the number at its end. Digits after a letter count as a number only if they were followed by
+/// a dotted number (`python3` of `python3.11`); otherwise they belong to the name (`bzip2`).
 fn without_last_number(name: &str, dotted: bool) -> Option<&str> {
-    // `python3.7m`: letters that say how Python was built.
+    // `python3.7m`: letters for the build configuration of Python.
     let plain = name.trim_end_matches(['d', 'm', 'u', 't']);
     let end = |name: &str| name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (name, begin) = match end(plain) {
@@ -239,7 +243,8 @@ fn without_last_number(name: &str, dotted: bool) -> Option<&str> {
     (!shorter.is_empty()).then_some(shorter)
 }
 
-/// A name without the architecture that multiarch systems put around it: `x86_64-linux-gnu-gcc-12`, `libx-x86_64-linux-gnu`.
+/// Returns a name without the architecture that multiarch systems add: `x86_64-linux-gnu-gcc-12`,
+/// `libx-x86_64-linux-gnu`.
 fn without_architecture(name: &str) -> &str {
     const ARCHITECTURES: [&str; 18] = [
         "x86_64",
@@ -279,7 +284,7 @@ fn without_architecture(name: &str) -> &str {
     name
 }
 
-/// A module of an interpreter without what says which one it fits: `_ssl.cpython-311`, `_x.abi3`, `_y.pypy39-pp73`.
+/// Returns the name of an interpreter's module without the ABI: `_ssl.cpython-311`, `_x.abi3`, `_y.pypy39-pp73`.
 fn without_abi(name: &str) -> &str {
     let end = [".cpython-", ".pypy", ".graalpy"].into_iter().filter_map(|mark| name.find(mark)).min();
     let name = end.filter(|end| *end > 0).map_or(name, |end| &name[..end]);
@@ -288,7 +293,7 @@ fn without_abi(name: &str) -> &str {
 
 fn dsos_defined_by<'a>(profile: &'a Profile, defined: &HashSet<&str>) -> Vec<&'a str> {
     let mut reached = Vec::new();
-    // Functions come sorted by their DSO first.
+    // Functions are sorted by their DSO first.
     for cluster in profile.functions().chunk_by(|a, b| profile.key(*a).dso == profile.key(*b).dso) {
         let Some(label) = cluster.first().and_then(|function| profile.key(*function).dso.as_deref()) else {
             continue;

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the function that a printed name means: demangled, with an offset, as a clone in words, or cut at the width of a column.
+//! Finds the function for a printed name, which may be demangled, have an offset, describe a clone, or be cut at the
+//! width of a column.
 //!
-//! Tools print `B::run(int)`, `B::run`, `B::run(int) [clone .isra.0]`, `core::fmt::write::h0123456789abcdef`, `main+0x1f`,
-//! `std::vector<int, std::allo...`. Names are compared without blanks. A function is meant if it is the only one that fits, where names
-//! of one address are one function. Another build may have a function as another clone, or not as a clone: if nothing else fits, clones
-//! are compared by the function that they are made from.
+//! Tools print `B::run(int)`, `B::run`, `B::run(int) [clone .isra.0]`, `core::fmt::write::h0123456789abcdef`,
+//! `main+0x1f`, `std::vector<int, std::allo...`. Names are compared without blanks. A function is found if it is the
+//! only one that matches; all names of one address count as one function. In another build, a function may be another
+//! clone, or not a clone at all. If nothing else matches, clones are compared by the function that they were made from.
 
 use crate::binary::{BinaryFunction, names};
 use crate::demangle;
 use std::collections::HashMap;
 
-/// Fewest bytes of a cut name.
+/// Smallest length of a cut name in bytes.
 const SHORTEST_CUT: usize = 12;
 
 /// Functions of a file by the names that tools print.
 #[derive(Debug)]
 pub struct PrintedNames {
-    /// By index.
+    /// Address of each function.
     addresses: Vec<u64>,
-    /// By printed form without blanks: the function; None where several fit.
+    /// Function by printed form without blanks; `None` if several match.
     forms: HashMap<String, Option<usize>>,
-    /// All forms, sorted, for names that are cut.
+    /// All forms, sorted, for cut names.
     sorted: Vec<(String, usize)>,
     plain: HashMap<String, usize>,
-    /// By printed form, or name, of what a clone is made from: the function; None where several fit.
+    /// Function by the printed form, or the name, of a clone's original; `None` if several match.
     stems: HashMap<String, Option<usize>>,
 }
 
@@ -43,7 +44,7 @@ impl PrintedNames {
                 }
             };
             plain.entry(function.name.clone()).or_insert(index);
-            // A cold part is not the function.
+            // The cold part is not the function.
             let is_whole = names::split_from(&function.name).is_none();
             if is_whole {
                 add(&mut stems, names::stem(&function.name));
@@ -63,7 +64,7 @@ impl PrintedNames {
         Self { addresses, forms, sorted, plain, stems }
     }
 
-    /// Index of the only function that this name may mean; None if there is none, or are several.
+    /// Returns the index of the only function that this name may denote; `None` if there are none or several.
     #[must_use]
     pub fn find(&self, printed: &str) -> Option<usize> {
         let printed = printed.trim();
@@ -83,7 +84,7 @@ impl PrintedNames {
         found(&form).or_else(|| found(without_hash(&form)?))
     }
 
-    /// The only function that is this one, or a clone of it, or that this one is a clone of.
+    /// Returns the only function that is this one, a clone of it, or the original of it.
     fn clone_of_same(&self, printed: &str) -> Option<usize> {
         let form = squeezed(printed);
         if names::split_from(printed).is_some() || form.contains("[.cold") {
@@ -94,7 +95,7 @@ impl PrintedNames {
         self.stems.get(names::stem(form)).copied().flatten()
     }
 
-    /// The only function of which this is the beginning of a name, where the name is visibly cut.
+    /// Returns the only function whose name begins with this name, if this name is visibly cut.
     fn cut(&self, printed: &str) -> Option<usize> {
         let marked = printed.strip_suffix('…').or_else(|| printed.strip_suffix(".."));
         let begin = squeezed(marked.map_or(printed, |rest| rest.trim_end_matches('.')));
@@ -110,7 +111,7 @@ impl PrintedNames {
     }
 }
 
-/// True for a name that no symbol has, but that a tool may print for one.
+/// True for a name that no symbol has, but that a tool may print.
 #[must_use]
 pub fn is_printed(name: &str) -> bool {
     name.starts_with("_Z")
@@ -118,7 +119,7 @@ pub fn is_printed(name: &str) -> bool {
         || name.bytes().any(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$')))
 }
 
-/// Without blanks, and with the spellings of one demangler for what others spell otherwise.
+/// Returns a name without blanks, and with one spelling where demanglers differ.
 fn squeezed(name: &str) -> String {
     let mut text: String = name.chars().filter(|c| !c.is_whitespace()).collect();
     for (other, own) in
@@ -128,22 +129,22 @@ fn squeezed(name: &str) -> String {
             text = text.replace(other, own);
         }
     }
-    // GNU's demangler writes each suffix on its own; it may stand for one of several parts.
+    // GNU's demangler writes each suffix separately.
     text.replace("][.", ".")
 }
 
-/// Without `[.isra.0]` behind it.
+/// Removes `[.isra.0]` from the end.
 fn without_clone(form: &str) -> &str {
     form.find("[.").map_or(form, |at| &form[..at])
 }
 
-/// Without the hash that every build of Rust has another of.
+/// Removes Rust's hash, which differs between builds.
 fn without_hash(form: &str) -> Option<&str> {
     let (path, hash) = form.rsplit_once("::h")?;
     (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(path)
 }
 
-/// Without `+0x1f` or `+31` behind it.
+/// Removes `+0x1f` or `+31` from the end.
 fn without_offset(name: &str) -> Option<&str> {
     let (stem, offset) = name.rsplit_once('+')?;
     let digits = offset.strip_prefix("0x").unwrap_or(offset);
@@ -153,7 +154,7 @@ fn without_offset(name: &str) -> Option<&str> {
 
 /// True if a bracket is open at the end.
 fn is_unbalanced(name: &str) -> bool {
-    // Operators have brackets of their own.
+    // Operators contain brackets of their own.
     let of = |open: char, close: char| name.matches(open).count() > name.matches(close).count();
     !name.contains("operator") && (of('(', ')') || of('<', '>') || of('[', ']'))
 }

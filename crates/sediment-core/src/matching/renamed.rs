@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds functions of a profile that have another name in the build at hand, as in the next version of a program.
+//! Finds functions of a profile that have another name in the current build, such as the next version of a program.
 //!
-//! Old functions are those of the profile that the build does not define, neither under their names nor as clones. Candidates are
-//! functions that the profile does not have. A profile has callers and callees of a function, the build ([`BuildCode`]) has the
-//! references of each function's code. Points are given for
+//! Old functions are functions of the profile that the build does not define, under their names or as clones.
+//! Candidates are functions of the build that the profile does not have. The profile has callers and callees of a
+//! function; the build ([`BuildCode`]) has the references in each function's code. Points are given for
 //!
-//! - each caller of the old function whose code refers to the new one, and each function that both call: 2 where few refer to it, 1
-//!   where more do, none where everybody does;
-//! - an object, or a source file, in which at least half of the old one's callers and callees lie that are at hand: 1;
-//! - names that are for the most part the same, at their beginnings and ends together: 2;
+//! - each caller of the old function whose code refers to the new one, and each function that both call: 2 if few
+//!   functions refer to it, 1 if more do, 0 if nearly all do;
+//! - an object, or a source file, that contains at least half of the old function's known callers and callees: 1;
+//! - names with a long common beginning and end, which together are most of the name: 2;
 //! - sizes that differ by less than a third: 1.
 //!
-//! A function has been renamed if a candidate has at least [`LEAST`] points, of which some are for calls; if half of its callers refer to
-//! it, and it refers to two thirds of the callees, as far as these exist (or no caller does, as calls go through pointers, but it refers to
-//! all of three callees and more); if both are each other's best; and if no other is within
-//! a point of it. Matches count as known, and the search is repeated, as callers and callees may have been renamed, too.
+//! A candidate is the renamed function if it has at least [`LEAST`] points, some of them for calls; if half of the
+//! existing callers refer to it, and it refers to two thirds of the existing callees (or no caller refers to it,
+//! because calls go through pointers, but it refers to all of at least three callees); if both are each other's best
+//! match; and if no other candidate is within one point of it. Matches then count as known, and the search is repeated,
+//! because callers and callees may have been renamed too.
 //!
-//! Matches are likely, not certain. A wrong guess puts one unprofiled function among the hot ones.
+//! Matches are likely but not certain. A wrong match puts one unprofiled function among the hot ones.
 
 use crate::binary::code::BuildCode;
 use crate::binary::names;
 use crate::profile::{FunctionIndex, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The least points that a candidate needs.
+/// Smallest number of points for a match.
 pub const LEAST: u32 = 5;
 
 /// A function that was renamed.
@@ -37,14 +38,14 @@ pub struct Renaming {
     pub new: String,
 }
 
-/// Number of functions that may refer to a name that is worth two points, and one.
+/// Number of functions up to which references to a name give two points, and one point.
 const FEW: usize = 4;
 const SOME: usize = 48;
 
-/// Number of times that the search is repeated.
+/// Number of repetitions of the search.
 const ROUNDS: usize = 6;
 
-/// True if the build lacks a function of a DSO, so that a search is worthwhile.
+/// True if the build lacks a function of a DSO, so that a search makes sense.
 #[must_use]
 pub fn lacks_any<'a>(profile: &Profile, label: Option<&str>, defined: impl Iterator<Item = &'a str>) -> bool {
     let stems: HashSet<&str> = defined.map(names::stem).collect();
@@ -58,13 +59,13 @@ fn functions_of<'a>(
     profile.functions().into_iter().filter(move |function| profile.key(*function).dso.as_deref() == label)
 }
 
-/// True if the build has neither the function nor a clone of it.
+/// True if the build has neither the function nor a clone.
 fn is_gone(profile: &Profile, function: FunctionIndex, stems: &HashSet<&str>) -> bool {
     let name = &profile.key(function).name;
     names::split_from(name).is_none() && !stems.contains(names::stem(name))
 }
 
-/// The functions of a cluster that were renamed, in the order of their old names.
+/// Returns the renamed functions of a cluster, in the order of their old names.
 #[must_use]
 pub fn renamings(profile: &Profile, label: Option<&str>, code: &BuildCode<'_>) -> Vec<Renaming> {
     let mut search = RenameSearch::new(profile, label, code);
@@ -91,18 +92,18 @@ pub fn renamings(profile: &Profile, label: Option<&str>, code: &BuildCode<'_>) -
     renamings
 }
 
-/// State of the search. Names of the build are numbers: indices into the names its code mentions.
+/// State of the search. Names of the build are numbers: indices of the names in its code.
 struct RenameSearch<'a> {
     profile: &'a Profile,
     code: &'a BuildCode<'a>,
-    /// By name: the functions that define it.
+    /// By name: functions that define it.
     defined: HashMap<&'a str, Vec<usize>>,
     number: HashMap<&'a str, u32>,
-    /// By function of the build: names that it refers to.
+    /// By function of the build: names that its code refers to.
     mentions: Vec<BTreeSet<u32>>,
-    /// By name: the functions that refer to it.
+    /// By name: functions that refer to it.
     mentioned_by: Vec<Vec<usize>>,
-    /// Functions of the profile that are not in the build.
+    /// Functions of the profile that the build lacks.
     gone: Vec<FunctionIndex>,
     /// Functions of the build that the profile lacks.
     fresh: HashSet<usize>,
@@ -112,7 +113,7 @@ struct RenameSearch<'a> {
     accepted: HashMap<FunctionIndex, usize>,
 }
 
-/// Candidate for a renamed function, with its score.
+/// Candidate for a renamed function with its score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ScoredCandidate {
     points: u32,
@@ -184,7 +185,7 @@ impl<'a> RenameSearch<'a> {
         self.accepted.insert(old, new);
     }
 
-    /// The name that a function of the profile has in the build.
+    /// Returns the name in the build of a function of the profile.
     fn name_of(&self, function: FunctionIndex) -> &str {
         match self.accepted.get(&function) {
             Some(new) => self.code.functions[*new].name,
@@ -192,12 +193,12 @@ impl<'a> RenameSearch<'a> {
         }
     }
 
-    /// Where it is defined; none for functions of other files.
+    /// Returns the definitions of a function; none for functions of other files.
     fn indices(&self, function: FunctionIndex) -> &[usize] {
         self.defined.get(self.name_of(function)).map_or(&[], Vec::as_slice)
     }
 
-    /// Pairs of functions that are each other's best.
+    /// Returns pairs of functions that are each other's best match.
     fn round(&self) -> Vec<(FunctionIndex, usize)> {
         let mut best: Vec<(FunctionIndex, ScoredCandidate)> = Vec::new();
         let mut wanted_by: HashMap<&str, Vec<(u32, FunctionIndex)>> = HashMap::new();
@@ -269,7 +270,7 @@ impl<'a> RenameSearch<'a> {
         let calling = calling.count();
         let called: Vec<u32> =
             callees.iter().copied().filter(|callee| self.mentions[new].contains(callee)).collect();
-        // Nobody refers to what is called through a pointer: then what it calls has to say it all.
+        // Code does not refer to a function that is called through a pointer. Then its callees must be sufficient.
         let through_pointers = calling == 0 && called.len() >= 3 && called.len() == callees.len();
         let by_similar_callers = 2 * calling >= callers.len() && 3 * called.len() >= 2 * callees.len();
         if !through_pointers && !by_similar_callers {
@@ -292,7 +293,7 @@ impl<'a> RenameSearch<'a> {
         Some(ScoredCandidate { points, new })
     }
 
-    /// True if at least half of these callers and callees were compiled together with this one.
+    /// True if at least half of these callers and callees were compiled in the same unit.
     fn is_among_neighbours(&self, unit: Option<usize>, callers: &[FunctionIndex], callees: &[u32]) -> bool {
         let of_caller = callers.iter().map(|caller| self.indices(*caller));
         let of_callee = callees
@@ -309,7 +310,7 @@ impl<'a> RenameSearch<'a> {
     }
 }
 
-/// True if two names share most of their beginnings and ends: two thirds of the longer one.
+/// True if the common beginning and end of two names are at least two thirds of the longer name.
 fn are_similar(a: &str, b: &str) -> bool {
     let (a, b) = (names::stem(a).as_bytes(), names::stem(b).as_bytes());
     let least = a.len().min(b.len());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frame of a self-contained HTML file: no network, and no script but our own, which a policy in the file names by its
-//! hash. Elements and tables are templates of maud, which escapes by type; drawings are SVG by hand.
+//! Frame of a self-contained HTML file. It uses no network and no script except our own, which a policy in the file
+//! allows by its hash. Elements and tables are templates of maud, which escapes by type; drawings are hand-written SVG.
 
 use crate::escape;
 use maud::{DOCTYPE, PreEscaped, Render, html};
 use sha2::{Digest, Sha256};
 
-/// Colours in the light and in the dark, as custom properties.
+/// Colours for light and dark mode, as custom properties.
 pub const PALETTE: &str = include_str!("palette.css");
-/// Type and tables that all pages share.
+/// Typography and tables of all pages.
 const HOUSE: &str = include_str!("house.css");
 
-/// Any text, such as a stranger's name: escaped by [`escape::html`] wherever a template shows it.
+/// Untrusted text: [`escape::html`] escapes it wherever a template shows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a>(pub &'a str);
 
@@ -24,18 +24,18 @@ impl Render for Text<'_> {
 /// A whole page.
 #[derive(Debug, Clone, Copy)]
 pub struct HtmlPage<'a> {
-    /// Any text.
+    /// Title, not escaped yet.
     pub title: &'a str,
-    /// Rules behind those that all pages share.
+    /// CSS rules after the common ones.
     pub style: &'a str,
-    /// The one script of the page; empty for none.
+    /// The only script of the page; empty for none.
     pub script: &'a str,
     /// HTML.
     pub body: &'a str,
 }
 
 impl HtmlPage<'_> {
-    /// The file's text.
+    /// Returns the text of the file.
     #[must_use]
     pub fn html(&self) -> String {
         let style = format!("\n{PALETTE}{HOUSE}{}\n", self.style);
@@ -67,15 +67,15 @@ impl HtmlPage<'_> {
     }
 }
 
-/// Data for the script of a page, as an element that does nothing by itself: JSON in ASCII without `<`, so that no text in it
-/// can end the element.
+/// Returns data for the script of a page as an inert element: JSON in ASCII without `<`, so that no text in it can end
+/// the element.
 #[must_use]
 pub fn data(class: &str, value: &serde_json::Value) -> String {
     let json = escape::ascii(&value.to_string()).replace('<', "\\u003c");
     format!("<script type=\"application/json\" class=\"{class}\">{json}</script>\n")
 }
 
-/// A hash as the policy names it (Content Security Policy Level 3, section 2.3.1): SHA-256 in base64.
+/// Returns a hash in the form of the policy (Content Security Policy Level 3, section 2.3.1): SHA-256 in base64.
 fn source(text: &str) -> String {
     format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())))
 }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_browsers() {
-        // RFC 4648, section 10; the example of Content Security Policy Level 3.
+        // From RFC 4648, section 10, and the example of Content Security Policy Level 3.
         assert_eq!(
             ["f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
             ["Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]

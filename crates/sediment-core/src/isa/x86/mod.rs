@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! x86-64 and i386.
 //!
-//! Instructions have no fixed length. So the start of one is found by decoding those before it to their lengths
-//! alone, by the opcode maps of Intel's manual (volume 2, appendix A). Code that no compiler puts at a function's
-//! beginning (privileged instructions, `int3`, zeros) counts as data.
+//! Instructions have no fixed length. The start of an instruction is found by decoding only the lengths of the
+//! instructions before it, from the opcode maps in Intel's manual (volume 2, appendix A). Instructions that no compiler
+//! puts at a function's beginning (privileged ones, `int3`, zeros) count as data.
 
 mod moved;
 
@@ -29,19 +29,19 @@ pub const X86_64: Isa = Isa {
     ..Isa::UNKNOWN
 };
 
-/// i386 and its successors of 32 bits.
+/// i386 and its 32-bit successors.
 pub(crate) const I386: Isa = Isa {
     archs: &["i686", "i386"],
     landing_pad: &[0xf3, 0x0f, 0x1e, 0xfb], // endbr32
     flow: |code| flow(code, false),
     stub_step: 16,
     stub: |code, address, got| stub(code, address, Some(got)),
-    // Calls have no prefixes that differ between the two.
+    // The two have no different prefixes for calls.
     call_before: Some(call_before),
     ..Isa::UNKNOWN
 };
 
-/// Bytes of the longest instruction.
+/// Length of the longest instruction in bytes.
 const LONGEST: usize = 15;
 /// Number of instructions that are checked at the beginning of a function.
 const LOOKED_AT: usize = 4;
@@ -61,7 +61,7 @@ fn begins_with_code(function: &[u8]) -> bool {
     true
 }
 
-/// Address behind an instruction of `length` bytes that ends in a distance of four bytes, and that distance.
+/// Address after an instruction of `length` bytes that ends in a 4-byte distance, and that distance.
 fn relative(code: &[u8], address: u64, length: usize) -> Option<u64> {
     let distance = word(code.get(length - 4..)?)? as i32;
     Some(address.wrapping_add(length as u64).wrapping_add_signed(distance.into()))
@@ -96,12 +96,12 @@ fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     (2..=before.len().min(LONGEST_CALL as usize)).find(ends_in).map(|_| CodeReference::IndirectCall)
 }
 
-/// The operation that a ModRM byte chooses among those of an opcode.
+/// The operation that a ModRM byte selects.
 fn operation(modrm: u8) -> u8 {
     modrm >> 3 & 7
 }
 
-/// Operands behind an opcode.
+/// Operands after an opcode.
 #[derive(Clone, Copy)]
 enum OperandForm {
     Invalid,
@@ -115,7 +115,7 @@ enum OperandForm {
     ModRmWord,
 }
 
-/// The prefixes of an instruction, REX among them.
+/// Prefixes of an instruction, including REX.
 #[derive(Debug, Default)]
 struct Prefixes {
     length: usize,
@@ -125,7 +125,7 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    /// None where nothing else is there.
+    /// Reads the prefixes; `None` if nothing follows them.
     fn of(code: &[u8], long_mode: bool) -> Option<Self> {
         let mut found = Self::default();
         loop {
@@ -145,7 +145,8 @@ impl Prefixes {
     }
 }
 
-/// Length of the instruction that these bytes begin with, and whether nothing follows it; None if there is none.
+/// Length of the first instruction of these bytes, and whether control cannot continue after it; `None` for invalid
+/// instructions.
 fn instruction(code: &[u8]) -> Option<(usize, bool)> {
     let code = &code[..code.len().min(LONGEST)];
     let Prefixes { length: mut at, short_operand, short_address, wide } = Prefixes::of(code, true)?;
@@ -159,7 +160,7 @@ fn instruction(code: &[u8]) -> Option<(usize, bool)> {
             ends = second == 0x0b;
             two_byte(second)
         }
-        // EVEX, and VEX of three and of two bytes, the shortest for one map of opcodes alone.
+        // EVEX, and VEX of three and of two bytes; the shortest form has only one opcode map.
         0x62 | 0xc4 | 0xc5 => {
             let first = *code.get(at)?;
             let (bytes, map) = match opcode {
@@ -198,7 +199,7 @@ fn instruction(code: &[u8]) -> Option<(usize, bool)> {
     (length <= code.len()).then_some((length, ends))
 }
 
-/// Bytes of address behind a ModRM byte.
+/// Number of address bytes after a ModRM byte.
 fn behind_modrm(modrm: u8, next: Option<u8>) -> Option<usize> {
     let (mode, base) = (modrm >> 6, modrm & 7);
     if mode == 3 {
@@ -231,7 +232,7 @@ fn one_byte(opcode: u8) -> OperandForm {
     }
 }
 
-/// Behind 0x0f.
+/// Operands after 0x0f and this opcode.
 fn two_byte(opcode: u8) -> OperandForm {
     match opcode {
         0x05 | 0x0b | 0x31 | 0x33 | 0x77 | 0xa0..=0xa2 | 0xa8 | 0xa9 | 0xc8..=0xcf => OperandForm::Plain(0),
@@ -258,7 +259,7 @@ fn two_byte(opcode: u8) -> OperandForm {
     }
 }
 
-/// Behind a VEX or EVEX prefix.
+/// Operands after a VEX or EVEX prefix.
 fn vector(map: u8, opcode: u8) -> OperandForm {
     match (map, opcode) {
         (1, 0x77) => OperandForm::Plain(0),
@@ -281,7 +282,7 @@ fn straight(code: &[u8], most: usize) -> usize {
     at.max(1).min(code.len())
 }
 
-/// Tells whether code begins with a call, direct or not.
+/// True if code begins with a call, direct or not.
 fn is_call(code: &[u8]) -> bool {
     match Prefixes::of(code, true).map_or(&[][..], |prefixes| &code[prefixes.length..]) {
         [0xe8, ..] => true,
@@ -300,20 +301,21 @@ fn flow(code: &[u8], long_mode: bool) -> Flow {
     }
 }
 
-/// `instruction` says it of direct jumps, returns and `ud2`; jumps through a register or memory, `hlt` and `int3` are added.
+/// `instruction` reports direct jumps, returns and `ud2`; jumps through a register or memory, `hlt` and `int3` are
+/// added here.
 fn ends(code: &[u8]) -> bool {
     let rest = Prefixes::of(code, true).map_or(&[][..], |prefixes| &code[prefixes.length.min(code.len())..]);
     let jumps = matches!(rest, [0xff, modrm, ..] if matches!(operation(*modrm), 4 | 5));
     jumps || matches!(rest, [0xf4 | 0xcc, ..]) || instruction(code).is_none_or(|(_, ends)| ends)
 }
 
-/// Entry of the linkage table, on x86-64, or on i386 with the address of its global offset table.
+/// Decodes an entry of the linkage table on x86-64, or on i386 with the address of its global offset table.
 fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<StubTarget> {
     let pad = if got.is_some() { I386.landing_pad } else { X86_64.landing_pad };
     let mut at = if code.starts_with(pad) { pad.len() } else { 0 };
     if code.get(at) == Some(&0x68) {
         let number = word(code.get(at + 1..)?)? as usize;
-        // i386 says where in the table the relocation stands, of eight bytes each.
+        // On i386, the number is the offset in the table of relocations, of eight bytes each.
         return Some((StubTarget::Lazy(if got.is_some() { number / 8 } else { number }), at + 5));
     }
     if code.get(at) == Some(&0xf2) {
@@ -330,14 +332,14 @@ fn stub(code: &[u8], address: u64, got: Option<u64>) -> Beginning<StubTarget> {
     Some((StubTarget::Slot(slot), at + 6))
 }
 
-/// Landing pads, pushes, the frame pointer, room on the stack, and the moves of arguments that stand between them.
+/// Landing pads, pushes, the frame pointer, stack allocation, and moves of arguments between them.
 fn prologue(code: &[u8]) -> Beginning<u32> {
     Some(match code {
         [0xf3, 0x0f, 0x1e, 0xfa, ..] => (1, 4), // endbr64
-        [0x50..=0x57, ..] => (2, 1),            // push, and the pop for it
+        [0x50..=0x57, ..] => (2, 1),            // push, with its pop
         [0x41, 0x50..=0x57, ..] => (2, 2),      // the same for r8 to r15
         [0x48, 0x89, 0xe5, ..] => (1, 3),       // mov rbp, rsp
-        [0x48, 0x83, 0xec, _, ..] => (2, 4),    // sub rsp, and the add for it
+        [0x48, 0x83, 0xec, _, ..] => (2, 4),    // sub rsp, with its add
         [0x48, 0x81, 0xec, _, _, _, _, ..] => (2, 7),
         [0x41 | 0x44 | 0x45 | 0x48 | 0x49 | 0x4c | 0x4d, 0x89, 0xc0..=0xff, ..] => (0, 3),
         [0x89, 0xc0..=0xff, ..] => (0, 2),
@@ -395,7 +397,7 @@ mod tests {
 
     #[test]
     fn code_runs_straight_to_a_jump_or_call() {
-        // push %rbp; mov %rsp,%rbp; je; and behind it a ret.
+        // push %rbp; mov %rsp,%rbp; je; and after it a ret.
         let code = [0x55, 0x48, 0x89, 0xe5, 0x74, 0x02, 0xc3];
         assert_eq!(straight(&code, 60), 6);
         assert_eq!(straight(&code, 1), 1);

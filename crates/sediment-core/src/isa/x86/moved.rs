@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Execution of a function's first instructions at another place, so that a jump can take theirs.
+//! Moves a function's first instructions to another address, so that a jump can replace them.
 //!
-//! The rules are those by which Linux optimizes kprobes to jumps (Documentation/trace/kprobes.rst, "Implementation"): the jump covers
-//! whole instructions, and no other code jumps between them. They may read and write memory: whoever moves them has to tell a fault as
-//! if it had happened where they were. A direct call pushes the same return address as before and jumps, so that callees and unwinders
-//! notice nothing; shadow stacks do.
+//! The rules are those of Linux for optimizing kprobes to jumps (Documentation/trace/kprobes.rst, "Implementation"):
+//! the jump covers whole instructions, and no other code jumps between them. The instructions may read and write
+//! memory; the caller must report a fault as if it had happened at the original address. A moved direct call pushes the
+//! original return address and jumps, so callees and unwinders notice no difference. Shadow stacks do.
 
 use super::{Prefixes, instruction, operation, word};
 use crate::isa::{Detour, IndirectJumps, JUMP, Movable, Targets};
 
-/// Instructions that can give way to a jump.
+/// Rules for replacing the first instructions of an x86-64 function.
 pub(super) const DETOUR: Detour = Detour { jump, movable, moved, branches, any_branch };
 
 fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
@@ -17,7 +17,7 @@ fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// Distance from the end of an instruction to an address; None where that is too far.
+/// Distance from the end of an instruction to an address; `None` if it is too large.
 fn distance(end: u64, to: u64) -> Option<[u8; 4]> {
     i32::try_from(to.wrapping_sub(end) as i64).ok().map(i32::to_le_bytes)
 }
@@ -25,21 +25,21 @@ fn distance(end: u64, to: u64) -> Option<[u8; 4]> {
 /// Kind of an instruction that may be executed elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MovableKind {
-    /// The same everywhere.
+    /// The same bytes at any address.
     Plain,
-    /// With a distance of four bytes to data, at this offset in it.
+    /// With a 4-byte distance to data, at this offset in the instruction.
     Relative(usize),
-    /// The same, and a jump to the address in that data.
+    /// As [`Self::Relative`], and jumps to the address stored in that data.
     RelativeJump(usize),
-    /// A jump to an address at this distance from its end; the condition, if it has one.
+    /// A jump with this distance from its end, and the condition if it has one.
     Jump(i32, Option<u8>),
-    /// A call of the function at this distance from its end.
+    /// A call with this distance from its end.
     Call(i32),
     /// A return.
     Return,
 }
 
-/// Length and kind of the instruction that code begins with; None where it may not be executed elsewhere.
+/// Length and kind of the first instruction of this code; `None` if it may not be executed elsewhere.
 fn kind(code: &[u8]) -> Option<(usize, MovableKind)> {
     let (length, _) = instruction(code)?;
     let code = &code[..length];
@@ -119,7 +119,8 @@ fn kind(code: &[u8]) -> Option<(usize, MovableKind)> {
     }
 }
 
-/// True for an instruction that could be executed elsewhere: a system call, a repeated one, or one that shows the flags could not.
+/// True for an instruction that could be executed elsewhere; false for a system call, a repeated instruction, or one
+/// that reads the flags.
 pub(super) fn steps(code: &[u8]) -> bool {
     kind(code).is_some_and(|(length, kind)| kind != MovableKind::Jump(-(length as i32), None))
 }
@@ -130,7 +131,7 @@ fn is_nop(instruction: &[u8]) -> bool {
     matches!(&instruction[prefixes..], [0x90] | [0x0f, 0x1f, ..]) || instruction == super::X86_64.landing_pad
 }
 
-/// Length of the padding that code begins with; None where it is no padding.
+/// Length of the padding at the beginning of this code; `None` without padding.
 fn padding(code: &[u8]) -> Option<usize> {
     match instruction(code) {
         Some((length, _)) if is_nop(&code[..length]) => Some(length),
@@ -152,7 +153,7 @@ fn movable(code: &[u8], size: usize) -> Option<Movable> {
             );
         length += more;
     }
-    // Behind the end, the jump may cover what nobody executes.
+    // After the end, the jump may cover bytes that nobody executes.
     let mut covered = length;
     while covered < JUMP {
         covered += padding(code.get(covered..)?)?;
@@ -178,7 +179,7 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
             MovableKind::Call(far) => {
                 let target = end.wrapping_add_signed(far.into());
                 let [a, b, c, d, high @ ..] = end.to_le_bytes();
-                out.extend_from_slice(&[0x68, a, b, c, d]); // push the low half, with its sign
+                out.extend_from_slice(&[0x68, a, b, c, d]); // push the low half, which is sign-extended
                 out.extend_from_slice(&[0xc7, 0x44, 0x24, 0x04]); // mov dword [rsp + 4], the high half
                 out.extend_from_slice(&high);
                 out.extend_from_slice(&jump(here.wrapping_add(5 + 8), target)?);
@@ -203,7 +204,7 @@ fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> IndirectJump
     let mut at = 0;
     while at < code.len() {
         let Some((length, _)) = instruction(&code[at..]) else {
-            // What is no instruction may be data, with code behind it: any byte may begin a jump.
+            // Bytes that are not an instruction may be data, with code after them: any byte may begin a jump.
             (at..code.len()).for_each(|at| any_branch(&code[at..], address.wrapping_add(at as u64), target));
             return IndirectJumps { unknown: true, ..found };
         };
@@ -218,7 +219,7 @@ fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> IndirectJump
     found
 }
 
-/// The target of the direct jump that an instruction is.
+/// Returns the target of an instruction that is a direct jump.
 pub(super) fn jump_target(code: &[u8], address: u64) -> Option<u64> {
     let (length, _) = instruction(code)?;
     let prefixes = Prefixes::of(&code[..length], true)?.length;
@@ -229,7 +230,7 @@ pub(super) fn jump_target(code: &[u8], address: u64) -> Option<u64> {
     found
 }
 
-/// The target of the direct branch that code begins with, if it does.
+/// Reports the target of the direct branch at the beginning of this code, if there is one.
 fn any_branch(code: &[u8], address: u64, target: &mut Targets<'_>) {
     let (length, distance) = match code {
         [0xeb | 0x70..=0x7f | 0xe0..=0xe3, distance, ..] => (2, i64::from(*distance as i8)),
@@ -338,13 +339,13 @@ mod tests {
             let found = branches(code, 0x1000, &mut |target, calls| targets.push((target, calls)));
             (targets, found.indirect, found.unknown)
         };
-        // push; test; jne back to behind the push; ret
+        // push; test; jne back to the instruction after push; ret
         assert_eq!(targets(&[0x53, 0x85, 0xff, 0x75, 0xfc, 0xc3]), (vec![(0x1001, false)], vec![], false));
         assert_eq!(targets(&[0x0f, 0x84, 0, 1, 0, 0]), (vec![(0x1106, false)], vec![], false));
         assert_eq!(targets(&[0xf2, 0xe9, 0, 0, 0, 0]), (vec![(0x1006, false)], vec![], false), "a prefix");
         assert_eq!(targets(&[0x90, 0xe8, 0, 0, 0, 0]), (vec![(0x1006, true)], vec![], false), "a call");
         assert_eq!(targets(&[0x53, 0x3e, 0xff, 0xe0]), (vec![], vec![0x1001], false), "notrack jmp");
-        // Data, and in it what may be a jump.
+        // Data that contains a possible jump.
         assert_eq!(targets(&[0x06, 0x75, 0x10]), (vec![(0x1013, false)], vec![], true));
     }
 }
