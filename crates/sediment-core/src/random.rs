@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers that depend on a seed alone, the same on every machine: for shuffles and moves of a layout, windows of a recording, the
-//! order within a block, the bootstrap, and generated programs.
+//! Random numbers that depend only on a seed and are the same on every machine. They are used for shuffles and moves of
+//! a layout, windows of a recording, the order within a block, the bootstrap, and generated programs.
 //!
-//! The generator is SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014):
-//! 64 bits of state, every seed good.
+//! The generator is SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA
+//! 2014), with 64 bits of state; every seed is suitable.
 
-/// A stream of numbers that follow from its seed.
+/// A stream of random numbers from a seed.
 #[derive(Debug, Clone)]
 pub struct Generator(u64);
 
 impl Generator {
-    /// A stream of its own for each seed.
+    /// Makes a different stream for each seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A stream for one purpose under a common seed, such as the block of that number.
+    /// Makes a stream for one purpose under a common seed, such as the block with that number.
     #[must_use]
     pub fn stream(seed: u64, purpose: u64) -> Self {
         let mut outer = Self(seed);
@@ -24,7 +24,7 @@ impl Generator {
         Self(first ^ Self(purpose).draw())
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -33,13 +33,13 @@ impl Generator {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, each with the same chance; 0 where `bound` is 0 or 1.
+    /// Returns a number below `bound`, each with the same probability; 0 if `bound` is 0 or 1.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound < 2 {
             return 0;
         }
         let bound = bound as u64;
-        // What lies beyond the last whole multiple of the bound would favour small numbers: draw again.
+        // Numbers beyond the last whole multiple of the bound would favour small results, so they are drawn again.
         let rest = (u64::MAX % bound + 1) % bound;
         loop {
             let drawn = self.draw();
@@ -49,25 +49,26 @@ impl Generator {
         }
     }
 
-    /// A number below `bound` from one draw: the high half of a product, which favours none by more than bound / 2⁶⁴; 0 where
-    /// `bound` is 0. For inner loops; orders follow from its numbers, so it stays beside [`Generator::below`].
+    /// Returns a number below `bound` from a single draw: the high half of a product, whose bias is at most bound /
+    /// 2⁶⁴; 0 if `bound` is 0. It is for inner loops. It exists in addition to [`Generator::below`] because orders
+    /// depend on its numbers.
     pub fn scaled(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in [0, 1), a multiple of 2⁻⁵³.
+    /// Returns a number in [0, 1), a multiple of 2⁻⁵³.
     pub fn unit(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A draw from the standard normal distribution (G. Box, M. Muller: A Note on the Generation of Random Normal Deviates,
-    /// 1958; of each pair only the first is used, so that every draw takes two numbers).
+    /// Draws from the standard normal distribution (G. Box, M. Muller: A Note on the Generation of Random Normal
+    /// Deviates, 1958). Only the first number of each pair is used, so every draw takes two numbers.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Puts the items into an order of which each is equally likely (Fisher–Yates).
+    /// Shuffles the items; every order has the same probability (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that a step skips, by reason: [`Skipped`], and the tables of reasons, each with its code for programs
-//! and its text for people. Codes stay from release to release; texts may change.
+//! Items that a step skips, by reason: [`Skipped`], and the tables of reasons, each with its code for programs and its
+//! text for people. Codes are stable between releases; texts may change.
 
 use std::collections::BTreeMap;
 
-/// Items that a step skipped, by reason: how many items, how much weight, and one example of each.
+/// Items that a step skipped, by reason: their number, their weight, and one example for each reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped(BTreeMap<Reason, ReasonTally>);
 
@@ -13,9 +13,9 @@ pub struct Skipped(BTreeMap<Reason, ReasonTally>);
 pub struct ReasonTally {
     /// Number of items (rows, records, names, edges) that were skipped for this reason.
     pub items: u64,
-    /// The weight they carried, in the unit of the step's input; 0 where items have none.
+    /// Weight of these items, in the unit of the step's input; 0 if items have no weight.
     pub weight: u128,
-    /// The first item, as an example; raw, to be escaped by whoever prints it.
+    /// The first item as an example; not escaped, callers must escape it.
     pub example: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl Skipped {
         self.add_many(reason, 1, weight, example);
     }
 
-    /// Counts several items at once; `weight` is their sum. An empty example is none.
+    /// Counts several items at once; `weight` is their sum. An empty example is ignored.
     pub fn add_many(&mut self, reason: Reason, items: u64, weight: u128, example: impl AsRef<[u8]>) {
         if items == 0 {
             return;
@@ -47,7 +47,7 @@ impl Skipped {
         }
     }
 
-    /// The lines by reason, in the order of their texts.
+    /// Returns the tallies by reason, in the order of their texts.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, &ReasonTally)> {
         let mut lines: Vec<_> = self.0.iter().map(|(reason, tally)| (*reason, tally)).collect();
         lines.sort_by_cached_key(|(reason, _)| reason.to_string());
@@ -66,7 +66,7 @@ impl Skipped {
         self.0.is_empty()
     }
 
-    /// The weight of what `is_meant`.
+    /// Weight of the items whose reason satisfies `is_meant`.
     pub fn weight(&self, is_meant: impl Fn(Reason) -> bool) -> u128 {
         let meant = self.0.iter().filter(|(reason, _)| is_meant(**reason));
         meant.fold(0, |sum, (_, tally)| sum.saturating_add(tally.weight))
@@ -74,13 +74,13 @@ impl Skipped {
 }
 
 impl Reason {
-    /// True if own cost was skipped, not calls or anything else.
+    /// True for skipped own cost, as opposed to calls and others.
     #[must_use]
     pub fn is_own_cost(self) -> bool {
         matches!(self, Self::Nowhere(Amount::OwnCost | Amount::SampleCost, ..))
     }
 
-    /// True if calls or cost of a program were lost, not passages that are none.
+    /// True if calls or cost of a program were lost; false for branches that are not calls.
     #[must_use]
     pub fn is_loss(self) -> bool {
         !matches!(
@@ -89,7 +89,7 @@ impl Reason {
         )
     }
 
-    /// True if it was, or may have been, code from a run-time compiler.
+    /// True if it was, or may have been, code of a run-time compiler.
     #[must_use]
     pub fn is_compiled_code(self) -> bool {
         use Nowhere::{AnonymousCode, AnonymousObject, AnonymousOrVdso, CompiledCode, Memory};
@@ -105,23 +105,23 @@ impl Reason {
 }
 
 impl Nowhere {
-    /// The reason for an amount that was spent here, or for calls with either end here.
+    /// Reason for an amount at this place, or for calls with an end at this place.
     #[must_use]
     pub fn of(self, amount: Amount) -> Reason {
         Reason::Nowhere(amount, self, Side::Either)
     }
 }
 
-/// The address of each end of a call, or the reason for which the call is skipped.
+/// Returns the address of each end of a call, or the reason to skip the call.
 ///
 /// # Errors
-/// Where one of them is nowhere.
+/// If one of the ends is unknown.
 pub fn both<T>(amount: Amount, from: Result<T, Nowhere>, to: Result<T, Nowhere>) -> Result<(T, T), Reason> {
     let from = from.map_err(|why| Reason::Nowhere(amount, why, Side::From))?;
     Ok((from, to.map_err(|why| Reason::Nowhere(amount, why, Side::To))?))
 }
 
-/// Makes enums of rows `Variant "code" "text",`. A second block has variants with parts, whose codes and texts follow its own.
+/// Makes enums from rows `Variant "code" "text",`. A second block has variants with parts, which add codes and texts.
 macro_rules! coded {
     ($(#[$meta:meta])* $name:ident { $($variant:ident $code:literal $text:literal,)* }
      $({ $($(#[$about:meta])* $whole:ident($($part:ident: $of:ty),+) $stem:literal $begin:literal,)* })?) => {
@@ -134,10 +134,10 @@ macro_rules! coded {
         }
 
         impl $name {
-            /// Those without parts, in the order of the table.
+            /// Variants without parts, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Code and text, and those of the parts.
+            /// Code and text of the variant and of its parts.
             pub(crate) fn words(self) -> Vec<[&'static str; 2]> {
                 match self {
                     $(Self::$variant => vec![[$code, $text]],)*
@@ -161,7 +161,7 @@ macro_rules! coded {
 }
 pub(crate) use coded;
 
-/// The codes (0) or texts (1) in one.
+/// Joins the codes (0) or texts (1).
 pub(crate) fn joined(words: &[[&'static str; 2]], which: usize, between: &str) -> String {
     let all: Vec<&str> = words.iter().map(|word| word[which]).filter(|word| !word.is_empty()).collect();
     all.join(between)

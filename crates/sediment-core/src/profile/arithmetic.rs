@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact integer arithmetic of profiles: fractions rounded half to even, and decimals read without a float.
+//! Exact integer arithmetic of profiles: fractions rounded half to even, and decimals parsed without floats.
 
 /// a × b / c, rounded half to even; None if the result exceeds 128 bits or `c` is 0. The product may have 256 bits.
 pub(super) fn scaled(a: u128, b: u128, c: u128) -> Option<u128> {
@@ -20,12 +20,12 @@ pub(super) fn scaled(a: u128, b: u128, c: u128) -> Option<u128> {
     quotient.checked_add(u128::from(up))
 }
 
-/// [`scaled`], but at least 1 if `a` and `b` are not 0.
+/// As [`scaled`], but at least 1 if `a` and `b` are not 0.
 pub(super) fn scaled_share(a: u128, b: u128, c: u128) -> Option<u128> {
     scaled(a, b, c).map(|share| if a > 0 && b > 0 { share.max(1) } else { share })
 }
 
-/// a × b as the upper and lower 128 bits.
+/// Returns a × b as the upper and lower 128 bits.
 fn wide_product(a: u128, b: u128) -> (u128, u128) {
     const LOW: u128 = u64::MAX as u128;
     let (a_high, a_low, b_high, b_low) = (a >> 64, a & LOW, b >> 64, b & LOW);
@@ -35,7 +35,7 @@ fn wide_product(a: u128, b: u128) -> (u128, u128) {
     (a_high * b_high + (middle >> 64) + (other >> 64), (other << 64) | (low & LOW))
 }
 
-/// Quotient and remainder of a number of 256 bits. `high`, its upper half, must be below the divisor.
+/// Quotient and remainder of a 256-bit number. `high`, its upper half, must be below the divisor.
 fn wide_quotient(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     let mut remainder = high;
     let mut quotient = 0;
@@ -51,7 +51,7 @@ fn wide_quotient(high: u128, low: u128, divisor: u128) -> (u128, u128) {
     (quotient, remainder)
 }
 
-/// Fault of a text where a profile has a number.
+/// Error in a text where a profile should have a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NumberFault {
     /// Not a decimal number.
@@ -65,7 +65,7 @@ pub(super) enum NumberFault {
 }
 
 impl NumberFault {
-    /// Message that follows the name of the number.
+    /// Message that completes the name of the number.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::NoNumber => "is not a number",
@@ -75,7 +75,7 @@ impl NumberFault {
         }
     }
 
-    /// Fault of a `text` that does not consist of digits.
+    /// Error for a `text` that does not consist of digits.
     fn of(text: &[u8]) -> Self {
         match text {
             [b'-', digit, ..] if digit.is_ascii_digit() || *digit == b'.' => Self::Negative,
@@ -97,7 +97,7 @@ pub(super) fn integer(text: &[u8]) -> Result<u128, NumberFault> {
     rest.iter().try_fold(value, |value, digit| append(value, *digit)).ok_or(NumberFault::TooLarge)
 }
 
-/// Number of digits that always fit into 64 bits, where arithmetic is much faster.
+/// Number of digits that always fit into 64 bits, for which arithmetic is much faster.
 const SHORT: usize = 18;
 
 /// Appends digits to the number `before`; both together have at most [`SHORT`] digits.
@@ -105,7 +105,7 @@ fn short(digits: &[u8], before: u64) -> u64 {
     digits.iter().fold(before, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
 
-/// Reads a decimal, with or without an exponent, as a number of 10^-`decimals`, rounded half to even.
+/// Reads a decimal, with or without an exponent, as a multiple of 10^-`decimals`, rounded half to even.
 pub(super) fn decimal(text: &[u8], decimals: i64) -> Result<u128, NumberFault> {
     let (mantissa, exponent) = match text.iter().position(|byte| matches!(byte, b'e' | b'E')) {
         Some(position) => {
@@ -126,7 +126,7 @@ pub(super) fn decimal(text: &[u8], decimals: i64) -> Result<u128, NumberFault> {
         let value = short(fraction, short(whole, 0));
         return Ok(u128::from(value) * u128::from(10u64.pow(missing as u32)));
     }
-    // The result has the first `kept` digits; the next digit decides the rounding.
+    // The result has the first `kept` digits; the next digit decides how it is rounded.
     let kept = whole.len() as i64 + exponent + decimals;
     let mut value = 0u128;
     for position in 0..kept.max(0) {
@@ -149,7 +149,7 @@ pub(super) fn decimal(text: &[u8], decimals: i64) -> Result<u128, NumberFault> {
     value.checked_add(u128::from(up)).ok_or(NumberFault::TooLarge)
 }
 
-/// Reads the exponent of a decimal. Exponents are clamped to ±2^40: beyond it only the number 0 is in range.
+/// Reads the exponent of a decimal. Exponents are clamped to ±2^40: beyond this limit only the number 0 is in range.
 fn exponent(text: &[u8]) -> Option<i64> {
     const ENOUGH: i64 = 1 << 40;
     let (sign, digits) = match text {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`BlockCounts`]: execution counts of the basic blocks of a function, by the control-flow graph in which a compiler
-//! numbered them.
+//! [`BlockCounts`]: execution counts of a function's basic blocks, grouped by the control-flow graph in which a
+//! compiler numbered them.
 //!
-//! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its
-//! hash in hexadecimal, a colon and its blocks, `3=120` for an executed one and `5=?` for one of which nothing can be
-//! known; `; ` between graphs, the heaviest first (docs/background/profile-details.md). A block that is not listed was not
-//! executed. The block's signature may follow, `3=120@a07f`.
+//! One function may have several graphs from different builds. The text of the attribute `blocks` has for each graph
+//! its hash in hexadecimal, a colon and its blocks: `3=120` for an executed block and `5=?` for a block whose count
+//! cannot be known. Graphs are separated by `; `, the heaviest first (docs/background/profile-details.md). A block that
+//! is not listed was not executed. The block's signature may follow, as in `3=120@a07f`.
 
 use super::arithmetic::integer;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bit of the hashes of those graphs that clang numbered; all others are by sediment's plugin for GCC.
+/// Bit that is set in hashes of graphs numbered by clang, and clear in hashes by sediment's plugin for GCC.
 pub const OF_CLANG: u32 = 1 << 31;
 
 /// Unit of the counts of blocks.
@@ -25,37 +25,38 @@ pub enum BlockUnit {
     Samples,
 }
 
-/// Counts of the blocks of one control-flow graph.
+/// Block counts of one control-flow graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GraphCounts {
-    /// Number and count, above 0, of executed blocks; ascending.
+    /// Numbers and counts (above 0) of executed blocks, ascending.
     pub seen: Vec<(u32, u128)>,
-    /// Numbers of blocks of which nothing can be known; ascending.
+    /// Numbers of blocks whose count cannot be known, ascending.
     pub unknown: Vec<u32>,
-    /// Signatures of blocks, executed or not: a compiler finds a block by it in a graph that changed. Ascending.
+    /// Signatures of blocks, executed or not: with a signature, a compiler finds the block in a changed graph.
+    /// Ascending.
     pub signatures: Vec<(u32, u16)>,
 }
 
 impl GraphCounts {
-    /// Count of a block; 0 also where nothing is known of it.
+    /// Count of a block; 0 also if it is unknown.
     #[must_use]
     pub fn count(&self, block: u32) -> u128 {
         self.seen.binary_search_by_key(&block, |(seen, _)| *seen).map_or(0, |at| self.seen[at].1)
     }
 
-    /// True if it is known that a block did not run.
+    /// True if a block is known not to have run.
     #[must_use]
     pub fn is_zero(&self, block: u32) -> bool {
         self.count(block) == 0 && self.unknown.binary_search(&block).is_err()
     }
 
-    /// Sum of the counts; None beyond 128 bits.
+    /// Sum of the counts; `None` if it exceeds 128 bits.
     #[must_use]
     pub fn sum(&self) -> Option<u128> {
         self.seen.iter().try_fold(0u128, |sum, (_, count)| sum.checked_add(*count))
     }
 
-    /// Brings what was added to its form: ascending, each number once, counts added up. None beyond 128 bits.
+    /// Normalizes the added data: ascending, each number once, counts added up. `None` if a count exceeds 128 bits.
     fn tidied(mut self) -> Option<Self> {
         self.seen.retain(|(_, count)| *count > 0);
         self.seen.sort_unstable();
@@ -73,19 +74,20 @@ impl GraphCounts {
         self.unknown.sort_unstable();
         self.unknown.dedup();
         self.unknown.retain(|block| seen.binary_search_by_key(block, |(seen, _)| *seen).is_err());
-        // Of two signatures the lower: inputs add up in any order.
+        // The lower of two signatures is kept, so that the order of inputs does not matter.
         self.signatures.sort_unstable();
         self.signatures.dedup_by_key(|(block, _)| *block);
         fits.then_some(self)
     }
 }
 
-/// Counts of a function's blocks, by the hash of their graph.
+/// Counts of a function's blocks, by the hash of the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlockCounts(BTreeMap<u32, GraphCounts>);
 
 impl BlockCounts {
-    /// Adds counts of a graph; None, and nothing is added, where a count leaves 128 bits. What one of two knows of a block is known.
+    /// Adds counts of a graph; `None`, without any change, if a count exceeds 128 bits. A block is known if either of
+    /// the two knows it.
     pub fn add(&mut self, hash: u32, counts: GraphCounts) -> Option<()> {
         let mut sum = self.0.get(&hash).cloned().unwrap_or_default();
         sum.seen.extend(counts.seen);
@@ -99,7 +101,7 @@ impl BlockCounts {
         Some(())
     }
 
-    /// The graphs by weight, the heaviest first, then by hash.
+    /// Returns the graphs by weight, the heaviest first, then by hash.
     #[must_use]
     pub fn graphs(&self) -> Vec<(u32, &GraphCounts)> {
         let mut graphs: Vec<_> = self.0.iter().map(|(hash, counts)| (*hash, counts)).collect();
@@ -120,13 +122,13 @@ impl BlockCounts {
         self.0.values().flat_map(|graph| &graph.seen).map(|(_, count)| *count).max().unwrap_or(0)
     }
 
-    /// True if no graph is known.
+    /// True if there are no graphs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same with each count changed; the first error ends it.
+    /// Returns the counts, each changed by `scale`; the first error ends it.
     pub fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         let graph = |(hash, counts): (&u32, &GraphCounts)| {
             let seen = counts.seen.iter().map(|(block, count)| Ok((*block, scale(*count)?)));
@@ -137,12 +139,12 @@ impl BlockCounts {
         self.0.iter().map(graph).collect::<Result<_, E>>().map(Self)
     }
 
-    /// Takes in what else is known of the same function; None beyond 128 bits.
+    /// Adds the counts of another profile for the same function; `None` if a count exceeds 128 bits.
     pub fn absorb(&mut self, other: &Self) -> Option<()> {
         other.0.iter().try_for_each(|(hash, counts)| self.add(*hash, counts.clone()))
     }
 
-    /// Reads the text of the attribute; an error says what is wrong with it.
+    /// Parses the text of the attribute; the error describes its fault.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let mut blocks = Self::default();
         for graph in text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {

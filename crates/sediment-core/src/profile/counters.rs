@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`ArcCounters`]: counts of the arcs of a function, as a compiler's instrumentation makes them, by the unit and the
-//! control-flow graph that they are of.
+//! [`ArcCounters`]: a function's arc counts from a compiler's instrumentation, grouped by unit and control-flow graph.
 //!
-//! One function may have several variants, of builds that differ and of units that each compile it. Text of the
-//! attribute `counters`: for each variant its unit, a blank, the checksums of its line and graph, a colon and its counts
-//! in the compiler's order, `0*12` for twelve equal ones; `; ` between variants, the heaviest first
+//! One function may have several variants, from different builds and from different units that compile it. The text of
+//! the attribute `counters` has for each variant its unit, a blank, the checksums of its line and graph, a colon and
+//! its counts in the compiler's order; `0*12` is twelve equal ones. Variants are separated by `; `, the heaviest first
 //! (docs/background/profile-details.md).
 
 use super::escaped::{escaped, unescaped};
@@ -15,42 +14,43 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Identity of a variant: where a compiler instrumented the function.
+/// Identity of a variant: the place where a compiler instrumented the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CounterVariant {
-    /// Base name of the unit's source file, behind `early+` if a recording gave the counters. Never a path.
+    /// Base name of the unit's source file, after `early+` if a recording has the counters. Never a path.
     pub unit: String,
-    /// Checksum of the functions of the unit: different units may have one name.
+    /// Checksum of the functions of the unit: different units may have the same name.
     pub functions: u32,
-    /// Checksum of the place of the function in its source file.
+    /// Checksum of the function's position in its source file.
     pub line: u32,
     /// Checksum of the control-flow graph.
     pub graph: u32,
 }
 
-/// Kinds of LLVM's instrumentation, in the place of a unit: of its intermediate code, of that code again after inlining by counts, and of
-/// clang's front end. Behind it stand a plus sign and the source file of a local function. LLVM knows no other identity but name and graph.
+/// Kinds of LLVM's instrumentation, used in place of a unit: of its intermediate code, of this code again after
+/// inlining by counts, and of clang's front end. For a local function, a plus sign and its source file follow. LLVM
+/// identifies a function only by its name and graph.
 pub const LLVM_KINDS: [&str; 3] = ["llvm-ir", "llvm-csir", "llvm-fe"];
 
-/// Mark in front of the unit of counters that a recording gave through early ids. Their zeros can be of samples, and GCC splits functions
-/// before it numbers them: they are variants of their own beside those of the instrumentation.
+/// Prefix of the unit for counters that a recording has by early ids. Their zeros may come from sampling, and GCC
+/// splits functions before it numbers them, so they are separate variants.
 const EARLY: &str = "early+";
 
-/// Counts of a function's arcs, by variant.
+/// Counts of a function's arcs by variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ArcCounters(BTreeMap<CounterVariant, VariantCounts>);
 
 /// Counts of one variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariantCounts {
-    /// Executions of the arcs that the compiler instruments.
+    /// Executions of the instrumented arcs.
     pub arcs: RunLengthCounts,
-    /// Values that were measured beside.
+    /// Values measured in addition.
     pub values: MeasuredValues,
 }
 
 impl VariantCounts {
-    /// The sum of both; None where a count leaves 128 bits.
+    /// Returns the sum of both; `None` if a count exceeds 128 bits.
     fn plus(&self, other: &Self) -> Option<Self> {
         let arcs = self.arcs.joined(&other.arcs, u128::checked_add)?;
         Some(Self { arcs, values: self.values.plus(&other.values)? })
@@ -58,14 +58,14 @@ impl VariantCounts {
 }
 
 impl ArcCounters {
-    /// Adds counts of a variant; None, and nothing is added, where a count leaves 128 bits.
+    /// Adds counts of a variant; `None`, without any change, if a count exceeds 128 bits.
     pub fn add(&mut self, variant: CounterVariant, counted: &VariantCounts) -> Option<()> {
         let sum = self.0.get(&variant).map_or_else(|| Some(counted.clone()), |known| known.plus(counted))?;
         self.0.insert(variant, sum);
         Some(())
     }
 
-    /// The variants by weight, the heaviest first, then by identity.
+    /// Returns the variants by weight, the heaviest first, then by identity.
     #[must_use]
     pub fn variants(&self) -> Vec<(&CounterVariant, &VariantCounts)> {
         let mut variants: Vec<_> = self.0.iter().collect();
@@ -73,7 +73,7 @@ impl ArcCounters {
         variants
     }
 
-    /// Sum of all counts, as far as 128 bits hold it.
+    /// Sum of all counts, limited to 128 bits.
     pub fn sum(&self) -> u128 {
         let sums = self.0.values().map(|counted| counted.arcs.sum().unwrap_or(u128::MAX));
         sums.fold(0, u128::saturating_add)
@@ -89,7 +89,7 @@ impl ArcCounters {
         self.0.retain(|variant, _| keep(variant));
     }
 
-    /// True if no variant is known.
+    /// True if there are no variants.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -104,7 +104,7 @@ impl ArcCounters {
         self.0.len() < before
     }
 
-    /// The same with each count changed; the first error ends it.
+    /// Returns the counters, each count changed by `scale`; the first error ends it.
     pub fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         let variant = |(variant, counted): (&CounterVariant, &VariantCounts)| {
             let arcs = counted.arcs.scaled(&scale)?;
@@ -113,12 +113,12 @@ impl ArcCounters {
         self.0.iter().map(variant).collect::<Result<_, E>>().map(Self)
     }
 
-    /// Takes in what else is known of the same function; None beyond 128 bits.
+    /// Adds the counters of another profile for the same function; `None` if a count exceeds 128 bits.
     pub fn absorb(&mut self, other: &Self) -> Option<()> {
         other.0.iter().try_for_each(|(variant, counted)| self.add(variant.clone(), counted))
     }
 
-    /// Reads the text of the attribute; an error says what is wrong with it.
+    /// Parses the text of the attribute; the error describes its fault.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let mut counters = Self::default();
         for part in text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
@@ -147,29 +147,31 @@ impl VariantCounts {
 }
 
 impl CounterVariant {
-    /// The variant of a unit, by the name of its source file, which may be a path; None where a profile cannot hold the name.
+    /// Makes the variant of a unit from the name of its source file, which may be a path; `None` if a profile cannot
+    /// hold the name.
     pub fn new(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
         Some(Self { unit: acceptable(base_name(unit))?.to_owned(), functions, line, graph })
     }
 
-    /// The same, of counters that a recording gave through early ids.
+    /// As [`Self::new`], for counters that a recording has by early ids.
     pub fn of_early_ids(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
         Some(Self::new(unit, functions, line, graph)?.as_early())
     }
 
-    /// The variant with the mark of early ids.
+    /// Returns the variant with the prefix of early ids.
     pub fn as_early(&self) -> Self {
         let unit = if self.is_early() { self.unit.clone() } else { format!("{EARLY}{}", self.unit) };
         Self { unit, ..self.clone() }
     }
 
-    /// True if a recording gave the counters through early ids.
+    /// True if a recording has the counters by early ids.
     pub(crate) fn is_early(&self) -> bool {
         self.unit.starts_with(EARLY)
     }
 
-    /// The variant of a function that LLVM instruments: `kind` is a place in [`LLVM_KINDS`], `file` the source file of a local one, and `hash`
-    /// that of its control-flow graph. None where a profile cannot hold the name of the file.
+    /// Makes the variant of a function that LLVM instruments: `kind` is an index in [`LLVM_KINDS`], `file` the source
+    /// file of a local function, and `hash` the hash of its control-flow graph. `None` if a profile cannot hold the
+    /// name of the file.
     pub fn of_llvm(kind: usize, file: Option<&[u8]>, marks: u32, hash: u64) -> Option<Self> {
         let file = file.map(|file| acceptable(base_name(file))).map_or(Some(None), |file| file.map(Some))?;
         let unit =
@@ -177,14 +179,14 @@ impl CounterVariant {
         Some(Self { unit, functions: marks, line: (hash >> 32) as u32, graph: hash as u32 })
     }
 
-    /// Place in [`LLVM_KINDS`], and the source file of a local function; None for counters of GCC.
+    /// Index in [`LLVM_KINDS`] and source file of a local function; `None` for counters of GCC.
     pub fn llvm(&self) -> Option<(usize, Option<&str>)> {
         let (kind, file) =
             self.unit.split_once('+').map_or((&*self.unit, None), |(kind, file)| (kind, Some(file)));
         Some((LLVM_KINDS.iter().position(|known| kind == *known)?, file))
     }
 
-    /// Hash of the control-flow graph, of a function that LLVM instruments.
+    /// Hash of the control-flow graph of a function that LLVM instruments.
     pub fn hash(&self) -> u64 {
         u64::from(self.line) << 32 | u64::from(self.graph)
     }

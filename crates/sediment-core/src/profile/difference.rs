@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Agreement of two profiles, and their differences.
 //!
-//! A profile is seen here as a distribution: the share that each function has of all calls into named functions, or of all samples
-//! where no calls were counted. Two distributions agree as far as they overlap: the sum, over all functions, of the lesser
-//! share; one less their distance in total variation.
+//! Here a profile is a distribution: each function's share of all calls to named functions, or of all samples if no
+//! calls were counted. The agreement of two distributions is their overlap: the sum over all functions of the smaller
+//! share, which is 1 minus their total variation distance.
 
 use super::arithmetic::scaled;
 use super::{FunctionKey, Profile, SHARE_TOTAL};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Weight of each function: calls into it, or samples where no call was counted; where there are none either, the counts of its arcs.
+/// Weight of each function: calls into it, or samples if no calls were counted, or its arc counts if there are neither.
 #[must_use]
 pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
     let mut weights: BTreeMap<&FunctionKey, u128> = profile.keys.iter().map(|key| (key, 0)).collect();
@@ -33,14 +33,14 @@ pub fn weights(profile: &Profile) -> BTreeMap<&FunctionKey, u128> {
     weights
 }
 
-/// Weights as shares in units of 10^-15; all zero where their sum is.
+/// Weights as shares in units of 10^-15; all zero if their sum is 0.
 #[must_use]
 pub fn shares<'a>(weights: &BTreeMap<&'a FunctionKey, u128>) -> BTreeMap<&'a FunctionKey, u128> {
     let sum = weights.values().fold(0u128, |sum, weight| sum.saturating_add(*weight));
     weights.iter().map(|(key, weight)| (*key, scaled(*weight, SHARE_TOTAL, sum).unwrap_or(0))).collect()
 }
 
-/// The overlap of two distributions of shares, in parts per million; None where one of them is empty.
+/// Overlap of two distributions of shares, in parts per million; `None` if one of them is empty.
 #[must_use]
 pub fn agreement(one: &BTreeMap<&FunctionKey, u128>, other: &BTreeMap<&FunctionKey, u128>) -> Option<u64> {
     let empty = |shares: &BTreeMap<&FunctionKey, u128>| shares.values().all(|share| *share == 0);
@@ -63,14 +63,14 @@ pub fn parts_per_million(share: u128) -> u64 {
 pub struct Moved {
     /// The function.
     pub key: FunctionKey,
-    /// Its share in the first profile; None: it is not in it.
+    /// Its share in the first profile; `None` if it is not there.
     pub before: Option<u128>,
     /// Its share in the second.
     pub after: Option<u128>,
 }
 
 impl Moved {
-    /// By how much the share changed, in units of 10^-15.
+    /// Change of the share in units of 10^-15.
     #[must_use]
     pub fn distance(&self) -> u128 {
         self.before.unwrap_or(0).abs_diff(self.after.unwrap_or(0))
@@ -80,11 +80,11 @@ impl Moved {
 /// Differences between two profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Agreement in parts per million; None where one of them counts nothing.
+    /// Agreement in parts per million; `None` if one of them has no counts.
     pub agreement: Option<u64>,
-    /// All functions of either, by how much their shares changed, the most first; equal ones in the order of their keys.
+    /// All functions of either profile, the largest change of share first; equal ones in the order of their keys.
     pub functions: Vec<Moved>,
-    /// The share of each DSO in units of 10^-15, before and after, by label; None: functions of no DSO.
+    /// Share of each DSO before and after, in units of 10^-15, by label; `None` for functions without a DSO.
     pub dsos: Vec<(Option<String>, u128, u128)>,
 }
 

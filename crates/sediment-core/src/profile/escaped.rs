@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names inside an attribute, of which all bytes but letters, digits and `._+-` are a per cent sign and two hexadecimal digits.
+//! Escapes names inside an attribute: all bytes except letters, digits and `._+-` become a per cent sign and two
+//! hexadecimal digits.
 
 use std::fmt::Write as _;
 
-/// A name as text.
+/// Returns a name as text.
 pub(super) fn escaped(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -16,7 +17,7 @@ pub(super) fn escaped(name: &str) -> String {
     text
 }
 
-/// The bytes of a name; None where the text is not as [`escaped`] writes it.
+/// Returns the bytes of a name; `None` if [`escaped`] cannot have written the text.
 pub(super) fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut name = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -33,7 +34,7 @@ pub(super) fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// True if a byte stands for itself.
+/// True for a byte that is not escaped.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._+-".contains(&byte)
 }

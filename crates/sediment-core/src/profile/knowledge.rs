@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gaps of a profile: what its sources could not record, and the interpreters of the program.
+//! Gaps of a profile: data that its sources could not record, and interpreters that it profiled.
 
 use super::Profile;
 use super::source::{ProfileSource, Unknown};
@@ -8,16 +8,17 @@ use std::collections::BTreeMap;
 /// Kinds of data that a source lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotKnown {
-    /// The source, without what it says it lacks; None for the profile as a whole.
+    /// The source, without the list of data that it lacks; `None` for the profile as a whole.
     pub source: Option<String>,
-    /// Kinds of data that it lacks.
+    /// Kinds of data that are missing.
     pub what: Vec<Unknown>,
 }
 
-/// Gaps of a profile, in the order of [`Unknown::ALL`]: those its sources state, and those that show in it.
+/// Returns the gaps of a profile in the order of [`Unknown::ALL`]: gaps that its sources state, and gaps found in its
+/// data.
 ///
-/// A profile of one source has at most one entry, which is both. One of several has an entry for each that lacks something,
-/// and one for what the whole of it lacks.
+/// A profile with one source has at most one entry for both. A profile with several sources has an entry for each
+/// source that lacks something, and one for the data that the whole profile lacks.
 #[must_use]
 pub fn not_known(profile: &Profile) -> Vec<NotKnown> {
     let absent = absent(profile);
@@ -39,7 +40,7 @@ pub fn not_known(profile: &Profile) -> Vec<NotKnown> {
     all
 }
 
-/// Kinds of data that no function and no edge of a profile has.
+/// Kinds of data that are absent from all functions and edges of a profile.
 fn absent(profile: &Profile) -> Vec<Unknown> {
     let functions = profile.functions();
     let of_functions = |has: &dyn Fn(&super::FunctionFacts) -> bool| {
@@ -58,18 +59,19 @@ fn absent(profile: &Profile) -> Vec<Unknown> {
     .collect()
 }
 
-/// A program that runs programs of a language of its own, and how much of a profile it is.
+/// A program that runs programs in another language, and its share of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreter {
-    /// Label of the DSO of it that weighs most.
+    /// Label of its heaviest DSO.
     pub label: String,
     /// Language that it interprets, or `emulated`.
     pub runs: &'static str,
-    /// Own cost, or where there is none the calls into it, and of how much in all.
+    /// Its own cost, or the calls into it if there is no cost; and the total.
     pub weight: (u128, u128),
 }
 
-/// Programs and libraries that run other programs, by what stands before their version, and what they run.
+/// Programs and libraries that run other programs, by the part of the name before their version, and the language that
+/// they run.
 const INTERPRETERS: &[(&str, &[&str])] = &[
     ("Erlang", &["beam", "beam.smp"]),
     ("Guile", &["guile", "libguile"]),
@@ -104,7 +106,7 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The interpreter that a profile is mostly of: more than half of it, by own cost or, where there is none, by calls.
+/// Returns the interpreter that makes up more than half of a profile, by own cost or, if there is none, by calls.
 #[must_use]
 pub fn interpreter(profile: &Profile) -> Option<Interpreter> {
     let mut by_label: BTreeMap<&str, u128> = BTreeMap::new();
@@ -136,7 +138,7 @@ pub fn interpreter(profile: &Profile) -> Option<Interpreter> {
     })
 }
 
-/// True if a label is a stem, or a stem with a version or the ending of a library.
+/// True if a label is a stem, optionally with a version or the extension of a library.
 fn is_version_of(label: &str, stem: &str) -> bool {
     let Some(rest) = label.strip_prefix(stem) else { return false };
     let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adding profiles up, to the byte.
+//! Adds profiles, with results that are exact to the byte.
 //!
-//! Inputs of different recordings count calls of different length, so each is first brought to shares: a recording's total
-//! becomes 10^15 and each count its part of that. A file that was merged already holds shares and is taken as it is. Then all
-//! is multiplied by the input's weight and added.
+//! Recordings have different lengths, so each is first converted to shares: a recording's total becomes 10^15, and each
+//! count its part of that. A merged file already has shares and is used as it is. Then all numbers are multiplied by
+//! the input's weight and added.
 //!
-//! Every step is exact integer arithmetic, rounded half to even once for the share and once for the weight, and what
-//! happened stays at least 1. Rounding is done on each input alone, and sums of integers do not depend on their order: so with
-//! weight 1 for what was merged already, merging is associative and commutative to the byte. Bringing a merged file back to
-//! 10^15 (`normalize`) rounds sums, and is not.
+//! Every step is exact integer arithmetic, rounded half to even once for the share and once for the weight; a count
+//! above 0 stays at least 1. Each input is rounded by itself, and sums of integers do not depend on their order.
+//! Therefore, if merged files have weight 1, merging is associative and commutative to the byte. Scaling a merged file
+//! back to 10^15 (`normalize`) rounds sums, so it is not associative.
 
 use super::arithmetic::{NumberFault, decimal, scaled, scaled_share};
 use super::text::entries;
@@ -22,24 +22,25 @@ use crate::error::{Error, ErrorCode, Result};
 const DECIMALS: usize = 9;
 const BILLION: u128 = 1_000_000_000;
 
-/// The weight of one input: a decimal from 0 to 10^9 with at most nine decimals, in billionths.
+/// Weight of an input: a decimal from 0 to 10^9 with at most nine decimals, in billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight(u128);
 
 impl Weight {
     /// Weight 1.
     pub const ONE: Self = Self(BILLION);
-    /// Weight 0: an input's functions without its calls.
+    /// Weight 0: only the input's functions count, not its calls.
     pub const ZERO: Self = Self(0);
 
-    /// This weight times a factor; None beyond the greatest.
+    /// Returns this weight times a factor; `None` if it exceeds the maximum.
     #[must_use]
     pub fn times(self, factor: u32) -> Option<Self> {
         let product = self.0.checked_mul(u128::from(factor))?;
         (product <= BILLION * BILLION).then_some(Self(product))
     }
 
-    /// This weight by `numerator` over `denominator`, rounded down but above 0 where this is; None beyond 128 bits, or over 0.
+    /// Returns this weight times `numerator` / `denominator`, rounded down but above 0 if the weight is; `None` if it
+    /// exceeds 128 bits or the denominator is 0.
     #[must_use]
     pub(super) fn part(self, numerator: u128, denominator: u128) -> Option<Self> {
         let product = self.0.checked_mul(numerator).and_then(|product| product.checked_div(denominator));
@@ -47,16 +48,16 @@ impl Weight {
         Some(Self(if self.0 > 0 { part.max(1) } else { part }))
     }
 
-    /// This weight of a number of shares: what happened stays at least 1 while the weight is above 0.
+    /// Multiplies a number of shares by this weight: a number above 0 stays at least 1 if the weight is above 0.
     fn of(self, number: u128) -> Result<u128> {
         if self == Self::ONE {
-            // Most profiles: a product by one needs no division.
+            // The case of most profiles, which needs no division.
             return Ok(number);
         }
         scaled_share(number, self.0, BILLION).ok_or_else(too_large)
     }
 
-    /// The weight in billionths.
+    /// Returns the weight in billionths.
     #[must_use]
     pub fn billionths(self) -> u64 {
         self.0 as u64
@@ -65,7 +66,7 @@ impl Weight {
     /// Reads a weight.
     ///
     /// # Errors
-    /// When it is no decimal in range, with the code [`ErrorCode::Usage`].
+    /// [`ErrorCode::Usage`] if the text is not a decimal in range.
     pub fn parse(text: &str) -> Result<Self> {
         let fault = |message: &str| {
             Error::new(ErrorCode::Usage, format!("a weight that {message}"))
@@ -88,21 +89,22 @@ impl Weight {
 }
 
 impl std::fmt::Display for Weight {
-    /// The decimal, without zeros at its end.
+    /// Prints the decimal without trailing zeros.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = format!("{}.{:09}", self.0 / BILLION, self.0 % BILLION);
         f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// Adds profiles up; with `normalize` the total of each share input is brought to 10^15 first.
+/// Adds profiles. With `normalize`, the total of each input with shares is first scaled to 10^15.
 ///
-/// The result has [`WeightUnit::Share`]. `count`, `affinity` and `samples` of a recording become shares, each over its own sum
-/// (`count`: over the total); numbers that are the same in kind add up, of estimates the larger stays, of ranks the lowest,
-/// of sizes the largest, and of qualities the worst. `kind` stays direct before indirect before thunk, uncertain only where all are, and of two aliases the first by bytes.
+/// The result has [`WeightUnit::Share`]. `count`, `affinity` and `samples` of a recording become shares of their own
+/// sums (`count`: of the total). Numbers of the same kind are added; the result keeps the larger estimate, the lowest
+/// rank, the largest size and the worst quality. For `kind`, direct takes precedence over indirect and indirect over
+/// thunk; uncertain remains only if all are uncertain. Of two aliases, the first in byte order remains.
 ///
 /// # Errors
-/// When a sum or product leaves 128 bits, when calls were counted and the total is 0, or when there is nothing to merge.
+/// If a sum or product exceeds 128 bits, if calls were counted but the total is 0, or if there is nothing to merge.
 pub fn merge(inputs: &[(&Profile, Weight)], normalize: bool) -> Result<Profile> {
     if inputs.is_empty() {
         return Err(Error::new(ErrorCode::Usage, "no profile to merge"));
@@ -162,7 +164,7 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     Ok(())
 }
 
-/// The merge of one profile alone with weight 1, made in its place.
+/// Merges a single profile with weight 1, in place.
 ///
 /// # Errors
 /// As [`merge`].
@@ -189,8 +191,8 @@ pub fn into_shares(mut profile: Profile) -> Result<Profile> {
 }
 
 impl Profile {
-    /// The same profile with functions under other keys; the numbers of those that become one are added. None where a sum leaves 128
-    /// bits. What is known of DSOs stays.
+    /// Returns the same profile with functions under other keys; numbers of functions with the same new key are added.
+    /// `None` if a sum exceeds 128 bits. Data of DSOs stays.
     pub fn renamed(&self, key: impl Fn(&FunctionKey) -> FunctionKey) -> Option<Self> {
         let mut renamed = Self {
             source: self.source.clone(),
@@ -220,7 +222,7 @@ impl Profile {
     }
 }
 
-/// Conversion of one input's numbers to weighted shares.
+/// Converts one input's numbers to weighted shares.
 struct Shares {
     count: ShareScale,
     affinity: ShareScale,
@@ -257,7 +259,7 @@ impl Shares {
         Ok(Self { count, affinity, samples, blocks, counters, total })
     }
 
-    /// The facts of a function with its numbers in shares, but for its alias.
+    /// Data of a function with its numbers as shares, without its alias.
     fn of_function(&self, facts: &FunctionFacts) -> Result<FunctionFacts> {
         let scale = |count| self.blocks.of(Some(count)).map(Option::unwrap_or_default);
         let blocks = facts.blocks.as_ref().map(|blocks| blocks.scaled(scale).map(Box::new)).transpose()?;
@@ -278,7 +280,7 @@ impl Shares {
         })
     }
 
-    /// The facts of an edge with its numbers in shares.
+    /// Data of an edge with its numbers as shares.
     fn of_edge(&self, facts: &EdgeFacts) -> Result<EdgeFacts> {
         Ok(EdgeFacts {
             count: self.count.of(facts.count)?,
@@ -290,20 +292,20 @@ impl Shares {
     /// The input's part of the total.
     fn total(&self) -> Result<u128> {
         let total = scaled(self.total, self.count.weight.0, BILLION).ok_or_else(too_large)?;
-        // As no share falls below 1, neither does what it is a share of.
+        // No share is rounded below 1, so the total must not be either.
         let counted = self.total > 0 && self.count.weight.0 > 0;
         Ok(if counted { total.max(1) } else { total })
     }
 }
 
-/// Brings numbers to shares of 10^15 over their sum, unless they are shares already, and weighs them.
+/// Converts numbers to shares of 10^15 over their sum, unless they are shares already, and weights them.
 struct ShareScale {
     over: Option<u128>,
     weight: Weight,
 }
 
 impl ShareScale {
-    /// Scales a total; above 0 while the weight is.
+    /// Scales a total; above 0 if the weight is.
     fn total(&self, total: u128) -> Result<u128> {
         Ok(self.of(Some(total))?.unwrap_or(0))
     }
@@ -321,7 +323,7 @@ impl ShareScale {
     }
 }
 
-/// Counts of blocks that cannot be added.
+/// Error for counts of blocks that cannot be added.
 pub(super) fn different_units() -> Error {
     Error::new(ErrorCode::IncompatibleInputs, "one profile counts block executions, another samples")
         .with_hint(
@@ -334,7 +336,7 @@ pub(super) fn too_large() -> Error {
 }
 
 impl FunctionFacts {
-    /// Takes in what else is known of the same function; None when the samples leave 128 bits.
+    /// Adds another profile's data of the same function; `None` if the samples exceed 128 bits.
     pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
         self.size = self.size.max(other.size);
         self.samples = added(self.samples, other.samples)?;
@@ -361,10 +363,10 @@ impl FunctionFacts {
 }
 
 impl EdgeFacts {
-    /// Takes in what another profile knows of the same edge; None when a sum leaves 128 bits.
+    /// Adds another profile's data of the same edge; `None` if a sum exceeds 128 bits.
     pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
         let static_calls = self.static_calls.max(other.static_calls);
-        // Calls that one of them is certain of are calls.
+        // Calls that are certain in one input are certain in the result.
         let certain = |facts: &Self| facts.kind.is_none() && facts.count.is_some();
         let kind = lesser(self.kind, other.kind)
             .filter(|kind| *kind != CallKind::Uncertain || !certain(self) && !certain(other));
@@ -377,7 +379,7 @@ impl EdgeFacts {
         Some(())
     }
 
-    /// Takes in an edge that the same profile repeats, whose estimates add up too; None when a sum leaves 128 bits.
+    /// Adds a repeated edge of the same profile, whose estimates are added too; `None` if a sum exceeds 128 bits.
     pub(super) fn add(&mut self, other: &Self) -> Option<()> {
         let number = |estimate: Option<super::Millionths>| estimate.map(|estimate| estimate.0);
         let static_calls = added(number(self.static_calls), number(other.static_calls))?;
@@ -388,10 +390,10 @@ impl EdgeFacts {
 }
 
 impl DsoFacts {
-    /// Keeps what another input with this DSO says too.
+    /// Keeps only data on which another input with this DSO agrees.
     ///
     /// # Errors
-    /// When functions without names would lose the build that their addresses are of.
+    /// If functions without names would lose the build that their addresses refer to.
     pub(super) fn keep_agreed(&mut self, label: &str, other: &Self) -> Result<()> {
         if (self.unresolved || other.unresolved) && self.build_id != other.build_id {
             let id = |facts: &Self| facts.build_id.clone().unwrap_or_else(|| "none".to_owned());
@@ -414,7 +416,7 @@ impl DsoFacts {
     }
 }
 
-/// The sum of what is known, None where nothing is; the outer None is an overflow.
+/// Adds the known numbers; `Some(None)` if none is known, and `None` on overflow.
 fn added(a: Option<u128>, b: Option<u128>) -> Option<Option<u128>> {
     match (a, b) {
         (Some(a), Some(b)) => a.checked_add(b).map(Some),
@@ -422,7 +424,7 @@ fn added(a: Option<u128>, b: Option<u128>) -> Option<Option<u128>> {
     }
 }
 
-/// The lesser of what is known.
+/// Returns the smaller known value.
 fn lesser<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

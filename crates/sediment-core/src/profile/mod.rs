@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Profile`]: functions by (dso, name, file) with integer weights, and the calls between them.
 //!
-//! The value that is shipped: it holds no address, path, host, command line or user name. [`text`] is its file format
-//! (docs/profile-format.md), [`mod@blocks`] has counts of blocks inside functions, [`mod@counters`] those of a compiler's
-//! instrumentation, [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part, [`similar_labels`](mod@similar_labels) finds labels that may be one
-//! library, [`knowledge`] lists the gaps of a profile, [`difference`] compares two, [`submissions`] adds those of
-//! users, [`rows`](mod@rows) are profiles in tables.
+//! Packages contain profiles, so a profile has no addresses, paths, host names, command lines or user names. [`text`]
+//! is its file format (docs/profile-format.md), [`mod@blocks`] has counts of blocks inside functions, [`mod@counters`]
+//! has counts from a compiler's instrumentation, [`merge`](mod@merge) adds profiles, [`split`](mod@split) extracts one
+//! DSO's part, [`similar_labels`](mod@similar_labels) finds labels that may denote the same library, [`knowledge`]
+//! lists the gaps of a profile, [`difference`] compares two profiles, [`submissions`] adds profiles from users, and
+//! [`rows`](mod@rows) are profiles as tables.
 
 mod arithmetic;
 pub mod blocks;
@@ -34,14 +35,14 @@ use quality::RecordingQuality;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 
-/// The longest name, DSO label or file name that a profile keeps, in bytes.
+/// Longest name, DSO label or file name in a profile, in bytes.
 pub const LONGEST_NAME: usize = 4096;
 
-/// The total of a profile whose unit is [`WeightUnit::Share`], once: shares are units of 10^-15.
+/// Total of an unmerged profile whose unit is [`WeightUnit::Share`]: shares are units of 10^-15.
 pub const SHARE_TOTAL: u128 = 1_000_000_000_000_000;
 
-/// Checks a name, DSO label or file name: UTF-8, not empty, at most [`LONGEST_NAME`] bytes, without control
-/// characters and `"`, and with no backslash at its end. Callers skip and count others.
+/// Checks a name, DSO label or file name: it must be UTF-8, not empty, at most [`LONGEST_NAME`] bytes long, without
+/// control characters and `"`, and must not end in a backslash. Callers skip and count names that fail.
 #[must_use]
 pub fn acceptable(name: &[u8]) -> Option<&str> {
     if name.is_empty() || name.len() > LONGEST_NAME {
@@ -51,49 +52,50 @@ pub fn acceptable(name: &[u8]) -> Option<&str> {
     if text.ends_with('\\') {
         return None;
     }
-    // Names are of ASCII letters as a rule.
+    // Names usually consist of ASCII letters.
     let is_plain =
         name.iter().fold(true, |plain, byte| plain & (matches!(byte, b' '..=b'~') & (*byte != b'"')));
     let refused = || text.chars().any(|c| c.is_control() || c == '"');
     (is_plain || !refused()).then_some(text)
 }
 
-/// File name after the last `/`: a DSO, file or unit is never a path.
+/// Returns the file name after the last `/`: a DSO, file or unit is never a path.
 pub fn base_name(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
 }
 
-/// Number of graphs, and of variants of counters, that the parts of a profile and packages keep of a function.
+/// Number of graphs, and of variants of counters, that packages and parts of a profile keep for each function.
 pub const VARIANTS: usize = 4;
 
-/// The name of a function that is an address as linked, in a DSO that was stripped.
+/// Name of a function in a stripped DSO: its address as linked.
 #[cfg(feature = "dwarf")]
 pub(crate) fn nameless(address: u64) -> String {
     format!("{address:#x}")
 }
 
-/// The address that the name of a function is: `0x` and up to sixteen hexadecimal digits without a zero in front.
+/// Parses the address that is the name of a function: `0x` and up to sixteen hexadecimal digits without a leading zero.
 pub fn address_of_nameless(name: &str) -> Option<u64> {
     let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
     let digits = name.strip_prefix("0x").filter(|digits| !digits.starts_with('0'))?;
     digits.bytes().all(is_digit).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// The identity of a function in a profile.
+/// Identity of a function in a profile.
 ///
-/// Ordered by (dso, name, file); functions without a DSO come first in this order, though a file lists them last.
+/// Keys are ordered by (dso, name, file). Functions without a DSO come first in this order, although a file lists them
+/// last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionKey {
-    /// Label of the DSO that defines it: soname or base name, never a path. None where it is not known.
+    /// Label of the DSO that defines it: soname or base name, never a path. `None` if unknown.
     pub dso: Option<String>,
     /// Linkage name, without `@VERSION` and `@plt`.
     pub name: String,
-    /// Base name of the source file, only for local functions whose name stands more than once in their DSO.
+    /// Base name of the source file, only for local functions whose name occurs more than once in their DSO.
     pub file: Option<String>,
 }
 
 impl FunctionKey {
-    /// The key of a function, or None when one of the three is not `acceptable`.
+    /// Makes the key of a function; `None` if one of the three is not `acceptable`.
     #[must_use]
     pub fn new(dso: Option<&[u8]>, name: &[u8], file: Option<&[u8]>) -> Option<Self> {
         let checked = |part: Option<&[u8]>| match part {
@@ -104,12 +106,12 @@ impl FunctionKey {
     }
 }
 
-/// A function of one [`Profile`]; meaningless in another.
+/// A function of one [`Profile`]; not valid in another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionIndex(u32);
 
 impl FunctionIndex {
-    /// The index into dense tables; functions are numbered from 0 as they were added.
+    /// Index for dense tables; functions are numbered from 0 in the order in which they were added.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -122,20 +124,20 @@ pub enum WeightUnit {
     /// Calls, or samples, of one recording.
     #[default]
     Calls,
-    /// Units of 10^-15 of all that was seen, as merging makes them.
+    /// Units of 10^-15 of the total, as in merged profiles.
     Share,
 }
 
-/// Where numbers are [`WeightUnit::Calls`], they lie below 2 to this power, so that they can be brought to shares in 128 bits.
+/// Numbers in [`WeightUnit::Calls`] are below 2 to this power, so that they can be converted to shares in 128 bits.
 const CALL_BITS: u32 = 78;
 
 impl WeightUnit {
-    /// True if a profile of this unit may hold these numbers, one by one and in sum.
+    /// True if a profile of this unit may hold each of these numbers and their sum.
     pub fn holds<const N: usize>(self, numbers: [Option<u128>; N]) -> bool {
         self != WeightUnit::Calls || numbers.iter().flatten().all(|number| number >> CALL_BITS == 0)
     }
 
-    /// Describes a number that this unit does not hold.
+    /// Describes a number that is too large for this unit.
     pub fn beyond(self) -> String {
         match self {
             WeightUnit::Calls => format!("2^{CALL_BITS} or more, the limit of call counts"),
@@ -144,7 +146,7 @@ impl WeightUnit {
     }
 }
 
-/// The compiler's statement on how often a function runs. Ordered by precedence in a merge: the least wins.
+/// The compiler's classification of how often a function runs. Ordered by precedence in a merge: the smallest wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heat {
     /// Runs often.
@@ -153,20 +155,21 @@ pub enum Heat {
     Startup,
     /// Runs while the program ends.
     Exit,
-    /// Hardly ever runs.
+    /// Rarely runs.
     Cold,
 }
 
-/// Kind of a call, where the compiler stated it.
+/// Kind of a call, if the compiler reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
     /// By name.
     Direct,
     /// Through a pointer or a virtual table.
     Indirect,
-    /// By a thunk that adjusts and jumps on.
+    /// Through a thunk that adjusts an argument and jumps on.
     Thunk,
-    /// Not known to be one: the function will return to the tail, where no code calls. A recorder says so, no compiler.
+    /// Possibly not a call: the function will return to the tail of the caller, where no code calls. Recorders report
+    /// it, compilers do not.
     Uncertain,
 }
 
@@ -174,28 +177,28 @@ pub enum CallKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Millionths(pub u128);
 
-/// Data of a function beside its identity.
+/// Data of a function in addition to its identity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FunctionFacts {
-    /// Bytes of code.
+    /// Size of its code in bytes.
     pub size: Option<u64>,
-    /// Own cost in the source's event.
+    /// Own cost in the event of the source.
     pub samples: Option<u128>,
     /// Rank of first use, from 0.
     pub first: Option<u64>,
     /// Calls per start of the program, estimated by a compiler.
     pub static_calls: Option<Millionths>,
-    /// The compiler's statement on how often it runs.
+    /// The compiler's classification of how often it runs.
     pub heat: Option<Heat>,
-    /// The function that this is another name of.
+    /// The function of which this is another name.
     pub alias: Option<String>,
-    /// Its address is taken.
+    /// True if its address is taken.
     pub taken: bool,
-    /// It is exported, main or a constructor.
+    /// True if it is exported, main or a constructor.
     pub entry: bool,
     /// Counts of its blocks.
     pub blocks: Option<Box<BlockCounts>>,
-    /// Counts of its arcs, by instrumentation.
+    /// Counts of its arcs from instrumentation.
     pub counters: Option<Box<ArcCounters>>,
 }
 
@@ -217,7 +220,7 @@ impl FunctionFacts {
 /// Data of the calls from one function to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EdgeFacts {
-    /// Calls seen. None: the edge is no call that was seen.
+    /// Number of recorded calls; `None` if the edge is not a recorded call.
     pub count: Option<u128>,
     /// Number of times that the callee began to run while the caller was among the last 8 distinct executed
     /// functions.
@@ -237,40 +240,41 @@ impl EdgeFacts {
 pub struct DsoFacts {
     /// The ELF build-id in lower-case hex.
     pub build_id: Option<String>,
-    /// Name, version and release of the package it was installed from.
+    /// Name, version and release of the package that contains it.
     pub package: Option<String>,
-    /// It holds functions without names: each is its address as linked, which the build-id gives a meaning.
+    /// True if it has functions without names. The name of such a function is its address as linked, which refers to
+    /// the build-id.
     pub unresolved: bool,
 }
 
-/// Functions with weights and the calls between them, by name.
+/// Functions with weights, and the calls between them, by name.
 ///
-/// Equality is of content: the order in which functions and edges were added does not show.
+/// Equality compares the content, not the order in which functions and edges were added.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
-    /// Recorders, in words; sorted, without repeats.
+    /// Recorders as text; sorted, without repeats.
     pub source: BTreeSet<String>,
     /// Unit of counts, near counts and samples.
     pub unit: WeightUnit,
-    /// All that was seen, also what has no named ends. Zero where nothing was counted (static graphs).
+    /// Total of all calls, including calls whose ends have no names. Zero if nothing was counted (static graphs).
     pub total: u128,
-    /// Machine architectures, as `uname -m` spells them; sorted, without repeats.
+    /// Architectures as `uname -m` spells them; sorted, without repeats.
     pub arch: BTreeSet<String>,
-    /// Number of recordings in it; None counts as one.
+    /// Number of recordings; `None` counts as one.
     pub inputs: Option<u64>,
-    /// Quality of the recordings, where their recorder measured it.
+    /// Quality of the recordings, if their recorder measured it.
     pub quality: RecordingQuality,
     /// Unit of the counts of blocks.
     pub blocks_unit: BlockUnit,
-    /// All executions or samples that the counts of blocks are a part of. Zero where none were counted.
+    /// Total of all executions or samples that the counts of blocks belong to. Zero if none were counted.
     pub blocks_total: u128,
-    /// Sum of all counts of arcs that those of functions are a part of. Zero where none were counted.
+    /// Total of all arc counts that the functions' arc counts belong to. Zero if none were counted.
     pub counters_total: u128,
     dsos: BTreeMap<String, DsoFacts>,
     keys: Vec<FunctionKey>,
-    /// Facts of each function, on the heap: a graph may have many functions of which none are known.
+    /// Data of each function, on the heap: a graph may have many functions without data.
     facts: Vec<Option<Box<FunctionFacts>>>,
-    /// Functions by key: the table holds their numbers alone.
+    /// Functions by key; the table holds only their numbers.
     by_key: HashTable<u32>,
     edges: Vec<ProfileEdge>,
     /// Edges by their ends.
@@ -278,7 +282,7 @@ pub struct Profile {
     hashing: RandomState,
 }
 
-/// An edge, in the order of adding.
+/// An edge, in the order in which it was added.
 #[derive(Debug, Clone)]
 struct ProfileEdge {
     caller: FunctionIndex,
@@ -296,7 +300,7 @@ impl ProfileEdge {
     }
 }
 
-/// Adds an item to a table that grows by a quarter: one of a large profile that doubled would take twice what it holds.
+/// Appends to a table that grows by a quarter: if a large table doubled, it would take twice the memory of its items.
 fn push<T>(table: &mut Vec<T>, item: T) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 4).max(4));
@@ -305,7 +309,7 @@ fn push<T>(table: &mut Vec<T>, item: T) {
 }
 
 impl Profile {
-    /// The function with this key, added with no facts if it is new. Its DSO becomes a cluster.
+    /// Returns the function with this key; adds it without data if it is new. Its DSO becomes a cluster.
     pub fn function(&mut self, key: FunctionKey) -> FunctionIndex {
         let Self { keys, by_key, hashing, .. } = self;
         let next = keys.len() as u32;
@@ -328,7 +332,7 @@ impl Profile {
         FunctionIndex(next)
     }
 
-    /// Gives a function another name. False, and nothing is changed, where a function has that name, or none may have it.
+    /// Renames a function. False, without any change, if a function has the new name, or if the name is not allowed.
     pub fn rename(&mut self, function: FunctionIndex, name: &str) -> bool {
         let old = self.key(function);
         let bytes = |part: &Option<String>| part.as_ref().map(|text| text.clone().into_bytes());
@@ -344,14 +348,15 @@ impl Profile {
         true
     }
 
-    /// The function with this key, if there is one.
+    /// Returns the function with this key, if there is one.
     #[must_use]
     pub fn find(&self, key: &FunctionKey) -> Option<FunctionIndex> {
         let hash = self.hashing.hash_one(key);
         self.by_key.find(hash, |other| self.keys[*other as usize] == *key).map(|found| FunctionIndex(*found))
     }
 
-    /// The first function, by key, with a number of its own or of its calls that no file of this unit may hold.
+    /// Returns the first function, by key, that has a number, or a call with a number, too large for files of this
+    /// unit.
     pub fn first_beyond_unit(&self) -> Option<&FunctionKey> {
         let functions = self.functions().into_iter();
         let by_samples =
@@ -374,30 +379,30 @@ impl Profile {
         self.edges.len()
     }
 
-    /// The identity of a function.
+    /// Returns the identity of a function.
     #[must_use]
     pub fn key(&self, function: FunctionIndex) -> &FunctionKey {
         &self.keys[function.index()]
     }
 
-    /// Data of a function.
+    /// Returns the data of a function.
     #[must_use]
     pub fn facts(&self, function: FunctionIndex) -> &FunctionFacts {
         self.facts[function.index()].as_deref().unwrap_or(&FunctionFacts::NOTHING)
     }
 
-    /// Data of a function, mutable.
+    /// Returns the data of a function, mutable.
     pub fn facts_mut(&mut self, function: FunctionIndex) -> &mut FunctionFacts {
         self.facts[function.index()].get_or_insert_default()
     }
 
-    /// The edge from `caller` to `callee`, added with no facts if it is new.
+    /// Returns the edge from `caller` to `callee`; adds it without data if it is new.
     pub fn edge_mut(&mut self, caller: FunctionIndex, callee: FunctionIndex) -> &mut EdgeFacts {
         let position = self.add_edge(caller, callee);
         self.edges[position].facts.get_or_insert_default()
     }
 
-    /// The number of the edge from `caller` to `callee`, added with no facts if it is new.
+    /// Returns the number of the edge from `caller` to `callee`; adds it without data if it is new.
     fn add_edge(&mut self, caller: FunctionIndex, callee: FunctionIndex) -> usize {
         let Self { edges, by_ends, hashing, .. } = self;
         let next = edges.len() as u32;
@@ -414,7 +419,7 @@ impl Profile {
         next as usize
     }
 
-    /// The edge from `caller` to `callee`, if there is one.
+    /// Returns the edge from `caller` to `callee`, if there is one.
     #[must_use]
     pub fn edge(&self, caller: FunctionIndex, callee: FunctionIndex) -> Option<&EdgeFacts> {
         let hash = self.hashing.hash_one((caller, callee));
@@ -422,7 +427,7 @@ impl Profile {
         found.map(|position| self.edges[*position as usize].facts())
     }
 
-    /// The functions in the order of their keys.
+    /// Returns the functions in the order of their keys.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionIndex> {
         let mut order: Vec<FunctionIndex> = (0..self.keys.len() as u32).map(FunctionIndex).collect();
@@ -430,7 +435,7 @@ impl Profile {
         order
     }
 
-    /// The edges in the order of their callers' keys, then their callees'.
+    /// Returns the edges in the order of their callers' keys, then of their callees' keys.
     #[must_use]
     pub fn edges(&self) -> Vec<(FunctionIndex, FunctionIndex, &EdgeFacts)> {
         let mut rank = vec![0u32; self.keys.len()];
@@ -443,7 +448,7 @@ impl Profile {
         edges
     }
 
-    /// [`Self::function`], which copies a key only if it is new.
+    /// As [`Self::function`], but copies the key only if it is new.
     fn function_of(&mut self, key: &FunctionKey) -> FunctionIndex {
         match self.find(key) {
             Some(known) => known,
@@ -466,13 +471,13 @@ impl Profile {
         by_ends.reserve(more, |other| hashing.hash_one(edges[*other as usize].ends()));
     }
 
-    /// The DSOs by label, also those that no function names.
+    /// Returns the DSOs by label, including DSOs without functions.
     #[must_use]
     pub fn dsos(&self) -> &BTreeMap<String, DsoFacts> {
         &self.dsos
     }
 
-    /// True if a function has no name: it is an address as linked, in a DSO that was stripped.
+    /// True if a function has no name but an address as linked, in a stripped DSO.
     #[must_use]
     pub fn is_nameless(&self, function: FunctionIndex) -> bool {
         let FunctionKey { dso, name, .. } = self.key(function);
@@ -480,7 +485,7 @@ impl Profile {
         dso.is_some_and(|dso| dso.unresolved) && address_of_nameless(name).is_some()
     }
 
-    /// Takes the mark of unresolved functions from the DSOs of which every function has a name.
+    /// Clears the flag of unresolved functions for DSOs in which every function has a name.
     pub fn keep_unresolved_where_nameless(&mut self) {
         let nameless: BTreeSet<String> = (0..self.keys.len() as u32)
             .map(FunctionIndex)
@@ -492,7 +497,7 @@ impl Profile {
         }
     }
 
-    /// Cuts the graphs of counted blocks and the variants of counters of each function to the heaviest; true if there were more.
+    /// Keeps only the heaviest graphs of blocks and variants of counters of each function; true if there were more.
     pub fn keep_heaviest_variants(&mut self, most: usize) -> bool {
         let mut is_cut = false;
         for facts in self.facts.iter_mut().flatten() {
@@ -502,7 +507,7 @@ impl Profile {
         is_cut
     }
 
-    /// Data of a DSO, mutable; added if it is new.
+    /// Returns the data of a DSO, mutable; adds the DSO if it is new.
     pub fn dso_mut(&mut self, label: &str) -> &mut DsoFacts {
         self.dsos.entry(label.to_owned()).or_default()
     }

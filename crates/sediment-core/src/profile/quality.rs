@@ -3,32 +3,32 @@
 
 use super::Millionths;
 
-/// Shares that tell how much of the calls a recording has.
+/// Shares that show how completely a recording has the calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordingQuality {
-    /// Share of the call sites that were counted, in the files that were recorded.
+    /// Share of the call sites in the recorded files that were counted.
     pub covered: Option<Millionths>,
-    /// Estimate of the share of all calls by which the counts are wrong, where calls were counted for a part of the time.
+    /// Estimated error of the counts as a share of all calls, if calls were counted for a part of the time.
     pub uncertain: Option<Millionths>,
 }
 
 impl RecordingQuality {
-    /// A share as its recorder has it.
+    /// Converts a share of a recorder.
     #[must_use]
     pub fn share(share: f64) -> Option<Millionths> {
         share.is_finite().then(|| Millionths((share.clamp(0.0, 1.0) * 1e6).round() as u128))
     }
 
-    /// Takes the quality of another recording in: the lowest coverage and the highest uncertainty stay.
+    /// Combines it with the quality of another recording: keeps the lower coverage and the higher uncertainty.
     pub fn append(&mut self, other: &Self) {
         self.covered = [self.covered, other.covered].into_iter().flatten().min();
         self.uncertain = self.uncertain.max(other.uncertain);
     }
 
-    /// Reasons for which an order made from such a recording is rough, each with what to do.
+    /// Reasons why an order from such a recording is inaccurate, each with advice.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
-        /// Overlap of the counts with exact ones is below 0.9 from there on, and misses of the order go up.
+        /// From this value on, the overlap of the counts with exact counts is below 0.9, and the order has more misses.
         const UNCERTAIN: Millionths = Millionths(200_000);
         const COVERED: Millionths = Millionths(500_000);
         let percent = |Millionths(share): Millionths| share.div_ceil(10_000);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`ProfileRow`]: a profile as rows of a table, and [`Assembly`]: the profile that sums of such rows make.
+//! [`ProfileRow`]: a profile as rows of a table, and [`Assembly`]: a profile made from sums of such rows.
 //!
-//! Each row is a subject (kind, functions, detail) with a weight in shares. To merge profiles, a query engine adds up the weights of
-//! equal subjects and takes the lowest `first`; it needs integers alone. [`Assembly`] makes the profile of these sums, and
-//! all that does not add up (sizes, statements of compilers, build-ids) is part of the subject. So for profiles `a` and `b` of shares
+//! Each row is a subject (kind, functions, detail) with a weight in shares. To merge profiles, a query engine adds the
+//! weights of equal subjects and takes the lowest `first`; it needs only integers. Data that cannot be added (sizes,
+//! compilers' classifications, build-ids) is part of the subject. [`Assembly`] makes the profile of these sums. So for
+//! profiles `a` and `b` of shares
 //!
 //! ```text
 //! assembly of (rows of a and b, grouped) = merge of a and b
 //! ```
 //!
-//! Counters of instrumentation have no rows: their sums are not of single integers.
+//! Counters of instrumentation have no rows, because they are not single integers.
 
 use super::blocks::{BlockCounts, BlockUnit, GraphCounts};
 use super::text::words::{BLOCK_UNITS, HEATS, KINDS, Spellings, spelling, value};
@@ -31,13 +32,13 @@ pub enum RowKind {
     Arch,
     /// A DSO: its label, build-id and package are the detail.
     Library,
-    /// A function; its weight is of samples.
+    /// A function; its weight is samples.
     Function,
     /// Calls between two functions.
     Call,
     /// Temporal affinity of two functions.
     Near,
-    /// All counts of blocks; the detail is their unit.
+    /// Total of all counts of blocks; the detail is their unit.
     BlocksTotal,
     /// The graph of a function's blocks; its weight is the number of recordings that have it.
     Graph,
@@ -73,13 +74,13 @@ impl RowKind {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, text)| text)
     }
 
-    /// The kind with this spelling.
+    /// Returns the kind with this spelling.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == text).map(|(kind, _)| *kind)
     }
 
-    /// True for counts inside functions, of which there are ten to twenty times as many as of all others.
+    /// True for counts inside functions, which have ten to twenty times as many rows as all other kinds.
     #[must_use]
     pub fn is_of_blocks(self) -> bool {
         self >= Self::BlocksTotal
@@ -93,17 +94,17 @@ pub struct ProfileRow {
     pub kind: RowKind,
     /// The function, or the caller.
     pub function: Option<FunctionIndex>,
-    /// The callee, of calls and affinity.
+    /// The callee of a call or an affinity edge.
     pub callee: Option<FunctionIndex>,
-    /// Further parts of the subject; of most calls none.
+    /// Further parts of the subject; empty for most calls.
     pub detail: String,
-    /// Shares, or a number of recordings; None where nothing was counted.
+    /// Shares, or a number of recordings; `None` if nothing was counted.
     pub weight: Option<u128>,
-    /// Rank of first use, of functions.
+    /// Rank of first use of a function.
     pub first: Option<u64>,
 }
 
-/// The rows of a profile of shares, as [`merge`](super::merge::merge) makes it.
+/// Returns the rows of a profile of shares, as made by [`merge`](super::merge::merge).
 #[must_use]
 pub fn rows(profile: &Profile) -> Vec<ProfileRow> {
     let mut rows = Vec::with_capacity(8 + profile.function_count() + profile.edge_count());
@@ -155,7 +156,7 @@ pub fn rows(profile: &Profile) -> Vec<ProfileRow> {
     rows
 }
 
-/// Items `name=value`, the first ones without blanks in their values; the last may have them.
+/// Appends an item `name=value`. Only the value of the last item may contain blanks.
 fn item(detail: &mut String, name: &str, value: impl std::fmt::Display) {
     if !detail.is_empty() {
         detail.push(' ');
@@ -174,7 +175,7 @@ fn detail_of_library(label: &str, facts: &DsoFacts) -> String {
     if facts.unresolved {
         item(&mut detail, "unresolved", 1);
     }
-    // No label has a control character in it, so one ends the package's name, which may have blanks.
+    // A label contains no control characters, so a tab can end the package's name, which may contain blanks.
     item(&mut detail, "package", format_args!("{}\t{label}", facts.package.as_deref().unwrap_or("")));
     detail
 }
@@ -212,7 +213,7 @@ fn detail_of_call(facts: &EdgeFacts) -> String {
     detail
 }
 
-/// The profile that rows make, each subject once or several times.
+/// Makes a profile from rows, each subject once or several times.
 #[derive(Debug)]
 pub struct Assembly {
     profile: Profile,
@@ -220,7 +221,7 @@ pub struct Assembly {
     graphs: BTreeMap<(FunctionIndex, u32), GraphSums>,
 }
 
-/// Sums of one graph of blocks.
+/// Sums for one graph of blocks.
 #[derive(Debug, Default)]
 struct GraphSums {
     recordings: u128,
@@ -237,15 +238,15 @@ impl Default for Assembly {
 }
 
 impl Assembly {
-    /// The profile so far, to which functions can be added for rows to name.
+    /// Returns the profile so far, to add functions that rows refer to.
     pub fn profile(&mut self) -> &mut Profile {
         &mut self.profile
     }
 
-    /// Adds a row whose functions are those of [`Self::profile`].
+    /// Adds a row whose functions belong to [`Self::profile`].
     ///
     /// # Errors
-    /// When a sum leaves 128 bits, when a detail cannot be of its kind, and where merging the profiles would be an error.
+    /// If a sum exceeds 128 bits, if a detail is invalid for its kind, or if merging the profiles would fail.
     pub fn add(&mut self, row: &ProfileRow) -> Result<()> {
         let ProfileRow { kind, detail, weight, .. } = row;
         let broken =
@@ -304,7 +305,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Adds a row of a graph; None where the detail is none of that kind.
+    /// Adds a row of a graph; `None` if the detail is invalid for its kind.
     fn add_block(
         &mut self,
         kind: RowKind,
@@ -335,16 +336,16 @@ impl Assembly {
         Ok(Some(()))
     }
 
-    /// The profile of all rows.
+    /// Returns the profile of all rows.
     ///
     /// # Errors
-    /// When a sum leaves 128 bits.
+    /// If a sum exceeds 128 bits.
     pub fn finish(mut self) -> Result<Profile> {
         for (label, facts) in self.libraries {
             self.profile.dsos.insert(label, facts);
         }
         for ((function, hash), graph) in self.graphs {
-            // A block is unknown where no recording with its graph knows it.
+            // A block is unknown if no recording with its graph knows it.
             let unknown = graph.unknown.into_iter().filter(|(_, recordings)| *recordings == graph.recordings);
             let unknown = unknown.map(|(block, _)| block).collect();
             let counts = GraphCounts { seen: graph.seen, unknown, signatures: graph.signatures };
@@ -363,12 +364,12 @@ fn too_large() -> Error {
     super::merge::too_large()
 }
 
-/// A text that a profile may have: rows come from strangers.
+/// Returns a text that a profile may contain: rows are untrusted.
 fn accepted(text: &str) -> Option<String> {
     super::acceptable(text.as_bytes()).map(str::to_owned)
 }
 
-/// The value that is spelled so.
+/// Returns the value with this spelling.
 fn word<T: Copy, const N: usize>(words: &Spellings<T, N>, text: &str) -> Option<T> {
     value(words, "", text.as_bytes()).ok()
 }

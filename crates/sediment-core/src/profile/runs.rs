@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`RunLengthCounts`]: counts in an order, equal ones that follow each other kept once. As text, `0*12` are twelve equal ones.
+//! [`RunLengthCounts`]: a sequence of counts that keeps consecutive equal counts once. In text, `0*12` is twelve equal
+//! counts.
 
 use super::arithmetic::integer;
 use std::fmt;
 
-/// Equal counts that follow each other, and their number.
+/// A count and the number of consecutive repetitions.
 type CountRun = (u128, u32);
 
-/// Counts in the order of the compiler.
+/// Counts in the compiler's order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunLengthCounts {
-    /// Neighbours have different counts; the numbers are above 0 and add up to at most 2^32 - 1.
+    /// Neighbours have different counts; the numbers are above 0 and their sum is at most 2^32 - 1.
     runs: Vec<CountRun>,
 }
 
 impl RunLengthCounts {
-    /// Adds counts at the end; None, and nothing is changed, beyond 2^32 - 1 counts.
+    /// Appends counts; `None`, without any change, for more than 2^32 - 1 counts.
     pub fn extend(&mut self, count: u128, number: u32) -> Option<()> {
         self.number().checked_add(number)?;
         match self.runs.last_mut() {
@@ -32,7 +33,7 @@ impl RunLengthCounts {
         self.runs.iter().map(|(_, number)| number).sum()
     }
 
-    /// Sum of the counts; None beyond 128 bits.
+    /// Sum of the counts; `None` if it exceeds 128 bits.
     #[must_use]
     pub fn sum(&self) -> Option<u128> {
         let product = |(count, number): &CountRun| count.checked_mul(u128::from(*number));
@@ -44,7 +45,7 @@ impl RunLengthCounts {
         self.runs.iter().flat_map(|(count, number)| std::iter::repeat_n(*count, *number as usize))
     }
 
-    /// The two, count by count joined by a function; a count that one of them lacks is 0 in it. None where the function has none.
+    /// Joins two sequences count by count with a function; a missing count is 0. `None` if the function returns `None`.
     pub(super) fn joined(&self, other: &Self, join: impl Fn(u128, u128) -> Option<u128>) -> Option<Self> {
         let mut sum = Self::default();
         let (mut own, mut others) = (self.runs.iter().copied(), other.runs.iter().copied());
@@ -68,23 +69,23 @@ impl RunLengthCounts {
         self.runs.iter().map(|(count, _)| *count).max().unwrap_or(0)
     }
 
-    /// True if there are none.
+    /// True if there are no counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The same with each count changed; the first error ends it.
+    /// Returns the sequence with each count changed; the first error ends it.
     pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         let mut scaled = Self::default();
         for (count, number) in &self.runs {
-            // No more counts than there were.
+            // The number of counts stays the same.
             let _ = scaled.extend(scale(*count)?, *number);
         }
         Ok(scaled)
     }
 
-    /// Reads counts with blanks between; an error says what is wrong with the text.
+    /// Parses counts separated by blanks; the error describes the fault of the text.
     pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let mut runs = Self::default();
         for item in text.split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
@@ -101,7 +102,7 @@ impl RunLengthCounts {
 }
 
 impl fmt::Display for RunLengthCounts {
-    /// The counts, with blanks between.
+    /// Prints the counts, separated by blanks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (count, number)) in self.runs.iter().enumerate() {
             let between = if place > 0 { " " } else { "" };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! DSO labels that may be one library under two names.
+//! Finds DSO labels that may be one library under two names.
 //!
-//! One profiler knows a library by its soname, another by the name of its file, and a file that was replaced while in
-//! use has ` (deleted)` behind its name. Such labels are reported, and never joined unasked.
+//! Some profilers use the soname of a library, others the name of its file; a file that was replaced while in use has `
+//! (deleted)` after its name. Such labels are reported, but never joined automatically.
 
 use super::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pairs of labels that look like one library, each pair and the pairs in the order of the labels.
+/// Returns pairs of labels that look like one library. Each pair, and the list of pairs, is in the order of the labels.
 ///
-/// Two labels do if their build-ids are equal, if they differ in ` (deleted)` alone, or if both are shared objects of one
-/// name whose versions agree as far as both go: `libz.so.1` and `libz.so.1.2.13`, but not `libz.so.2`; a version before
-/// `.so`, as in `libc-2.31.so`, agrees with every one behind it.
+/// Two labels look alike if their build-ids are equal, if they differ only in ` (deleted)`, or if both are shared
+/// objects with the same name and one version is the beginning of the other: `libz.so.1` and `libz.so.1.2.13`, but not
+/// `libz.so.2`. A version before `.so`, as in `libc-2.31.so`, matches every version after it.
 #[must_use]
 pub fn similar_labels(profile: &Profile) -> Vec<(String, String)> {
     let mut groups: BTreeMap<(By, &str), Vec<&str>> = BTreeMap::new();
@@ -48,7 +48,7 @@ struct Spelling<'a> {
     kind: By,
     /// Name of a library without its version.
     stem: &'a str,
-    /// Version after `.so.`; None where it stands before `.so`.
+    /// Version after `.so.`; `None` if it is before `.so`.
     version: Option<&'a str>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Source of a profile: its recorder, and the kinds of data that it cannot know. This module alone writes and reads
-//! the text, an entry of the profile's `source`.
+//! Source of a profile: its recorder, and the kinds of data that the recorder cannot have. Only this module writes and
+//! reads the text, which is an entry of the profile's `source`.
 
 use crate::skipped::coded;
 use std::fmt;
@@ -21,21 +21,21 @@ coded! {
 /// Recorder of a profile: `perf call stacks (cycles:u) without call counts or time order`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileSource {
-    /// Profiler and kind of its recording.
+    /// Profiler and type of its recording.
     pub name: String,
-    /// The counted event; empty where unknown.
+    /// The counted event; empty if unknown.
     pub event: String,
-    /// Kinds of data that it lacks, in the order of its text.
+    /// Kinds of data that it lacks, in the order of the text.
     pub unknown: Vec<Unknown>,
 }
 
 impl ProfileSource {
-    /// The event of recordings that sample how often functions are called.
+    /// Event of recordings that sample how often functions are called.
     pub const CALL_RATES: &'static str = "call rates";
-    /// The event of recordings of first uses alone.
+    /// Event of recordings of first uses only.
     pub const FIRST_USES: &'static str = "first uses";
 
-    /// A source by its parts.
+    /// Makes a source from its parts.
     #[must_use]
     pub fn new(name: &str, event: &str, unknown: &[Unknown]) -> Self {
         Self { name: name.to_owned(), event: event.to_owned(), unknown: unknown.to_vec() }
@@ -43,7 +43,7 @@ impl ProfileSource {
 }
 
 impl From<&str> for ProfileSource {
-    /// Reads an entry of a profile. What follows `without` is taken for a list only where every word of it is known.
+    /// Parses an entry of a profile. The text after `without` is a list only if every word of it is known.
     fn from(text: &str) -> Self {
         let word = |word: &str| Unknown::ALL.iter().copied().find(|unknown| unknown.to_string() == word);
         let all = |list: &str| list.split(" or ").map(word).collect::<Option<Vec<_>>>();

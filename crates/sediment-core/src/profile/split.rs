@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts of a profile: one DSO's, as a `.prof` holds it, and that of some DSOs alone, as it is sent to their maintainers.
+//! Extracts parts of a profile: the part of one DSO, as in a `.prof` file, and the part of some DSOs, to be sent to
+//! their maintainers.
 
 use super::{EdgeFacts, FunctionIndex, Profile, address_of_nameless};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of a profile that concerns one DSO: its functions, the edges with an end in it, and the other ends of those in
-/// clusters of their own.
+/// Returns the part of a profile for one DSO: its functions, all edges with an end in it, and the other ends of these
+/// edges in their own clusters.
 ///
-/// Unit, total, source, arch and the number of recordings stay. Of the other ends only the names stay, and of their DSOs only
-/// the labels: what else is known of them stands in their own part. So splitting a merged profile, and merging what was split
-/// from shares, give the same. A profile that does not know the DSO gives one without functions.
+/// Unit, total, source, arch and the number of recordings stay. The other ends keep only their names, and their DSOs
+/// only their labels: their own parts have the rest. So splitting a merged profile and merging the split parts of
+/// shares give the same result. For an unknown DSO, the part has no functions.
 #[must_use]
 pub fn split(profile: &Profile, dso: &str) -> Profile {
     let mut part = without_functions(profile);
@@ -32,7 +33,7 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
     part
 }
 
-/// The attributes of the whole profile.
+/// Copies the attributes of the whole profile.
 fn without_functions(profile: &Profile) -> Profile {
     Profile {
         source: profile.source.clone(),
@@ -48,9 +49,9 @@ fn without_functions(profile: &Profile) -> Profile {
     }
 }
 
-/// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls
-/// that are left, so that it does not reveal the rest. Counters of a compiler's instrumentation are of units: those of functions
-/// without a DSO stay.
+/// Returns the functions of these DSOs and the edges among them, without data of other DSOs. The total is the sum of
+/// the remaining calls, so that it does not reveal the rest. Functions without a DSO stay if they have counters of a
+/// compiler's instrumentation, because these belong to units.
 #[must_use]
 pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
     let mut part = Profile { total: 0, ..without_functions(profile) };
@@ -82,7 +83,7 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
     part
 }
 
-/// The profile without its functions without names, and without their edges; None where it has none.
+/// Returns the profile without nameless functions and without their edges; `None` if it has no nameless functions.
 #[must_use]
 pub fn named(profile: &Profile) -> Option<Profile> {
     let functions = profile.functions();
@@ -109,7 +110,7 @@ pub fn named(profile: &Profile) -> Option<Profile> {
     Some(part)
 }
 
-/// The profile with what `kept` leaves of each edge. Edges of which nothing is left go.
+/// Returns the profile with the part of each edge that `kept` returns. Edges without a remaining part are dropped.
 #[must_use]
 pub fn with_edges(
     profile: &Profile,
@@ -133,7 +134,7 @@ pub fn with_edges(
 }
 
 impl Profile {
-    /// Says of each DSO whose addresses are among the functions which build they are of, as the whole does.
+    /// Copies from `whole` the build of each DSO whose functions include addresses.
     fn keep_builds_of_addresses(&mut self, whole: &Self) {
         let keys = self.functions().into_iter().map(|function| self.key(function));
         let addresses: BTreeSet<String> = keys

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Merges submissions of users into the profile that a package keeps: the weight of each, and what each adds.
+//! Merges submissions of users into the profile that a package keeps. Computes the weight and the contribution of each.
 //!
-//! A submission is brought to shares before it is weighed, also one that was merged from several recordings, so that each counts
-//! the same unless its weight says otherwise. A cap bounds the part of any one submitter in the result: those above it are scaled down
-//! to it. With T the total of the result, U the total of all that is not capped and k submitters at the cap c, T = U / (1 - k c);
-//! the smallest k for which all others lie below c T is taken, submitters going by their totals, the largest first.
+//! A submission is converted to shares before it is weighted, even if it was merged from several recordings, so that
+//! all submissions with the same weight count the same. A cap limits the share of any single submitter in the result:
+//! submitters above it are scaled down to it. If T is the total of the result, U the total of all uncapped data, and k
+//! submitters are at the cap c, then T = U / (1 - k c). Submitters are sorted by their totals, the largest first, and
+//! the smallest k is used for which all other submitters are below c T.
 
 use super::arithmetic::scaled;
 use super::difference::{agreement, parts_per_million, shares, weights};
@@ -13,63 +14,65 @@ use super::{FunctionKey, Profile, SHARE_TOTAL};
 use crate::error::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 
-/// Parts per million that are the whole.
+/// One, in parts per million.
 const WHOLE: u128 = 1_000_000;
 
-/// A profile that somebody sent in.
+/// A profile sent in by a user.
 #[derive(Debug)]
 pub struct Submission<'a> {
     /// The profile.
     pub profile: &'a Profile,
-    /// Weight against the others.
+    /// Weight relative to the others.
     pub weight: Weight,
-    /// Who sent it: submissions with the same number share a cap.
+    /// Number of the submitter: submissions with the same number share a cap.
     pub submitter: usize,
 }
 
-/// True if the build has a function; None where the function belongs to none of the build's files.
+/// True if the build has a function; `None` if none of the build's files should have it.
 pub type IsThere<'a> = &'a dyn Fn(&FunctionKey) -> Option<bool>;
 
-/// The merged profile, and what is to be said of it.
+/// The merged profile with a report on its parts.
 #[derive(Debug)]
 pub struct Grown {
-    /// The profile that a package keeps from now on.
+    /// The new profile that the package keeps.
     pub profile: Profile,
-    /// The part of what was kept before in the result, in parts per million.
+    /// Share of the former profile in the result, in parts per million.
     pub kept: u64,
     /// Contribution of each submission, in the given order.
     pub added: Vec<Added>,
-    /// Agreement of every other submission, merged, with the rest, in parts per million; None for fewer than two.
+    /// Agreement of the odd-numbered submissions, merged, with the even-numbered ones, in parts per million; `None` for
+    /// fewer than two.
     pub halves: Option<u64>,
 }
 
 /// Contribution of one submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
-    /// The weight that it counts with, after the cap.
+    /// Its weight after the cap.
     pub weight: Weight,
     /// True if the cap lowered it.
     pub capped: bool,
-    /// Its part of the result, in parts per million.
+    /// Its share of the result, in parts per million.
     pub part: u64,
-    /// Its functions that nothing else in the result has.
+    /// Number of its functions that nothing else in the result has.
     pub new_functions: usize,
-    /// The share of those in the result's calls, in parts per million.
+    /// Share of these functions in the result's calls, in parts per million.
     pub new_share: u64,
-    /// Agreement with all else in the result, in parts per million; None where there is nothing else.
+    /// Agreement with everything else in the result, in parts per million; `None` if there is nothing else.
     pub agreement: Option<u64>,
 }
 
 /// Share of a profile that belongs to a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildCoverage {
-    /// The share of its weight that belongs to the build's files, in parts per million.
+    /// Share of its weight that belongs to the build's files, in parts per million.
     pub belongs: u64,
-    /// The share of that whose functions are in them, in parts per million; None where nothing belongs to them.
+    /// Share of that weight in functions that these files have, in parts per million; `None` if nothing belongs to
+    /// them.
     pub there: Option<u64>,
 }
 
-/// Holds a profile against a build.
+/// Compares a profile with a build.
 #[must_use]
 pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> BuildCoverage {
     let (mut there, mut belongs, mut all) = (0u128, 0u128, 0u128);
@@ -85,10 +88,10 @@ pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> BuildCoverage {
     BuildCoverage { belongs: share(belongs, all).unwrap_or(0), there: share(there, belongs) }
 }
 
-/// Merges submissions into what was kept before, none of their submitters above the cap (parts per million).
+/// Merges submissions into the former profile; no submitter exceeds the cap (in parts per million).
 ///
 /// # Errors
-/// When there are too few submitters for the cap, and as [`merge::merge`] does.
+/// If there are too few submitters for the cap, or as for [`merge::merge`].
 pub fn grow(
     kept: Option<(&Profile, Weight)>,
     submissions: &[Submission<'_>],
@@ -127,7 +130,7 @@ pub fn grow(
     Ok(Grown { kept: kept.as_ref().map_or(0, part), added, halves: halves(&weighed)?, profile })
 }
 
-/// Data of one input that the others lack.
+/// Data of one input that the other inputs lack.
 struct InputAdditions {
     new_functions: usize,
     new_share: u64,
@@ -158,7 +161,7 @@ fn beside(whole: &Profile, own: &Profile, all: &[(&Profile, Weight)]) -> InputAd
     }
 }
 
-/// Agreement of every other submission with the rest.
+/// Agreement of the odd-numbered submissions with the even-numbered ones.
 fn halves(submissions: &[Profile]) -> Result<Option<u64>> {
     if submissions.len() < 2 {
         return Ok(None);
@@ -172,7 +175,7 @@ fn halves(submissions: &[Profile]) -> Result<Option<u64>> {
     Ok(agreement(&shares(&weights(&one)), &shares(&weights(&other))))
 }
 
-/// The weights of submissions with those of each submitter scaled down to the cap.
+/// Returns the weights of the submissions, scaled down to the cap for each submitter.
 fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u64) -> Result<Vec<Weight>> {
     let cap = u128::from(cap).min(WHOLE);
     let mut totals: BTreeMap<usize, u128> = BTreeMap::new();
@@ -204,7 +207,7 @@ fn capped(kept: u128, submissions: &[Submission<'_>], fresh: &[Profile], cap: u6
         .collect()
 }
 
-/// The most that a submitter may count; None where the cap cannot hold.
+/// Largest total that a submitter may have; `None` if the cap cannot be met.
 fn limit(kept: u128, by_total: &[(usize, u128)], cap: u128) -> Option<u128> {
     let mut others = by_total.iter().fold(kept, |sum, (_, total)| sum.saturating_add(*total));
     for (capped, (_, total)) in by_total.iter().enumerate() {
@@ -219,7 +222,7 @@ fn limit(kept: u128, by_total: &[(usize, u128)], cap: u128) -> Option<u128> {
     scaled(others, cap, room).filter(|limit| *limit > 0)
 }
 
-/// Parts per million as percent without zeros at the end.
+/// Formats parts per million as a percentage without trailing zeros.
 fn percent(parts: u128) -> String {
     let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`MeasuredValues`]: what the code of a function computed, as a compiler's instrumentation measures it: for each measured statement, in the
-//! compiler's order, a few counts.
+//! [`MeasuredValues`]: values computed by the code of a function, as measured by a compiler's instrumentation. Each
+//! measured statement has a few counts, in the compiler's order.
 //!
-//! Text, behind the counts of arcs: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum and number), `bits` (all set
-//! bits), `first` (rank of the first call in the program, from 1), ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, with the value 16 in 400).
-//! ` | callees 2 0=500:w.c%3Bstep=500` are likewise the functions that indirect calls reached.
+//! They follow the counts of arcs in the text: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum
+//! and number), `bits` (all set bits), `first` (rank of the first call in the program, from 1), ` | top 12
+//! 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, 400 of them with the value 16). ` |
+//! callees 2 0=500:w.c%3Bstep=500` are likewise the functions that indirect calls reached.
 
 use super::arithmetic::integer;
 use super::escaped::{escaped, unescaped};
@@ -24,7 +25,7 @@ pub struct MeasuredValues {
     pub average: RunLengthCounts,
     /// All bits that were ever set.
     pub bits: RunLengthCounts,
-    /// Rank of the function's first call, from 1; 0 where it was not called.
+    /// Rank of the function's first call, from 1; 0 if it was not called.
     pub first: RunLengthCounts,
     /// Most frequent values.
     pub tops: Tops<u64>,
@@ -37,7 +38,7 @@ pub struct MeasuredValues {
 pub struct Tops<V> {
     /// Number of statements.
     pub statements: u32,
-    /// Those that were executed, by their place.
+    /// The executed statements, by their number.
     pub executed: BTreeMap<u32, Top<V>>,
 }
 
@@ -50,12 +51,13 @@ pub struct Top<V> {
     pub values: BTreeMap<V, u128>,
 }
 
-/// Name of a function that was called; of a local one its source file, without folders, and a semicolon before it.
+/// Name of a called function; for a local one, its source file without folders and a semicolon come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CalleeName(String);
 
 impl CalleeName {
-    /// The function of a name and, if it is local, of a source file, which may be a path; None where a profile cannot hold them.
+    /// Makes the name of a function and, for a local one, of its source file, which may be a path; `None` if a profile
+    /// cannot hold them.
     pub fn new(file: Option<&[u8]>, name: &[u8]) -> Option<Self> {
         let name = acceptable(name)?;
         match file {
@@ -64,15 +66,15 @@ impl CalleeName {
         }
     }
 
-    /// The name, after the file and `;` for a local function.
+    /// Returns the name; for a local function, the file and `;` come first.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Result of a statement, as text in a profile.
+/// Value of a statement, as text in a profile.
 pub trait StatementValue: Sized + Ord + Clone {
-    /// Reads it; None where the text is none.
+    /// Parses it; `None` if the text is invalid.
     fn parse(text: &[u8]) -> Option<Self>;
     /// The text that [`Self::parse`] reads.
     fn print(&self) -> String;
@@ -113,7 +115,7 @@ impl<V> Default for Top<V> {
 }
 
 impl MeasuredValues {
-    /// The sum of both; None where a count leaves 128 bits.
+    /// Returns the sum of both; `None` if a count exceeds 128 bits.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         let sum = |one: &RunLengthCounts, other: &RunLengthCounts| one.joined(other, u128::checked_add);
         Some(Self {
@@ -129,7 +131,7 @@ impl MeasuredValues {
         })
     }
 
-    /// The same with each count changed; the first error ends it.
+    /// Returns the values with each count changed; the first error ends it.
     pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
         Ok(Self {
             interval: self.interval.scaled(&scale)?,
@@ -142,7 +144,7 @@ impl MeasuredValues {
         })
     }
 
-    /// Reads one kind of values into this; an error says what is wrong with the text.
+    /// Parses one kind of values and adds it; the error describes the fault of the text.
     pub(super) fn parse(&mut self, text: &[u8]) -> Result<(), &'static str> {
         let end = memchr::memchr(b' ', text).unwrap_or(text.len());
         let (kind, counts) = text.split_at(end);
@@ -208,7 +210,7 @@ impl<V: StatementValue> Tops<V> {
 }
 
 impl<V: Ord> Top<V> {
-    /// The values by their counts, the most frequent first.
+    /// Returns the values by their counts, the most frequent first.
     pub fn heaviest(&self) -> Vec<(&V, u128)> {
         let mut values: Vec<_> = self.values.iter().map(|(value, count)| (value, *count)).collect();
         values.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));

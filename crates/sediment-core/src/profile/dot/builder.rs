@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tokens to a graph.
+//! Builds a graph from tokens.
 //!
-//! One loop with a stack of open subgraphs on the heap. Every value of an attribute stands once in a table; objects and
+//! One loop with a stack of open subgraphs on the heap. A table has every value of an attribute once; objects and
 //! defaults refer to it, so that a default of ten megabytes costs the same for one edge as for a million.
 
 use super::error_at;
@@ -17,18 +17,18 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
-/// Verdict on a value: the code and the text of what is wrong with it.
+/// Verdict on a value: the code and message of its error.
 pub(super) type ValueCheck = std::result::Result<(), (ErrorCode, String)>;
 
-/// Subgraphs in one another; `dot` gives up at some 3,300.
+/// Largest nesting depth of subgraphs; `dot` fails at about 3,300.
 const DEEPEST: usize = 10_000;
 
 /// Reads one digraph.
 ///
-/// `check` sees the version that the graph names as soon as it is read: the rest of a newer file may be no DOT.
+/// `check` is called with the version as soon as it is read, because the rest of a newer file may not be valid DOT.
 ///
 /// # Errors
-/// With the line of what is not DOT, not directed, or multiplies beyond measure.
+/// If the text is not DOT, is not directed, or makes too many edges; the error has the line.
 pub(in crate::profile) fn read<'a>(
     bytes: &'a [u8],
     check: impl Fn(&DotValue<'a>) -> ValueCheck,
@@ -36,7 +36,7 @@ pub(in crate::profile) fn read<'a>(
     read_by(bytes, check, true)
 }
 
-/// [`read`], with or without a way of its own for plain statements.
+/// As [`read`], with or without the shortcut for plain statements.
 pub(super) fn read_by<'a>(
     bytes: &'a [u8],
     check: impl Fn(&DotValue<'a>) -> ValueCheck,
@@ -54,12 +54,12 @@ pub(super) fn read_by<'a>(
     Ok(builder.graph)
 }
 
-/// Default attributes of objects made from here on.
+/// Default attributes of objects that are created from here on.
 #[derive(Debug, Clone)]
 pub(super) struct Defaults {
     nodes: [Slot; Nodes::COUNT],
     edges: [Slot; Edges::COUNT],
-    /// The slots of objects that are given nothing more.
+    /// Slots of objects without attributes of their own.
     of_nodes: SlotsOf,
     pub(super) of_edges: SlotsOf,
     graphs: [Slot; Graphs::OF_CLUSTERS],
@@ -74,7 +74,7 @@ impl Defaults {
         graphs: [NONE; Graphs::OF_CLUSTERS],
     };
 
-    /// These where they say something, else those of the graph around.
+    /// Overrides the defaults of the enclosing graph by these.
     fn over(&self, around: &Self, graph: &mut DotGraph<'_>) -> Self {
         fn pick<const N: usize>(own: &[Slot; N], around: &[Slot; N]) -> [Slot; N] {
             std::array::from_fn(|place| if own[place] == NONE { around[place] } else { own[place] })
@@ -97,7 +97,7 @@ pub(super) enum DotElement {
     Graph,
 }
 
-/// A piece of a statement that names nodes.
+/// Part of a statement that names nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Piece {
     Node(u32),
@@ -109,16 +109,16 @@ pub(super) enum Piece {
 /// An open graph or subgraph.
 #[derive(Debug)]
 pub(super) struct OpenGraph {
-    /// [`NONE`] for the graph itself.
+    /// Its number; [`NONE`] for the graph itself.
     subgraph: u32,
-    /// Slots in [`Builder::defaults`]: all that hold here, and those given here.
+    /// Slots in [`Builder::defaults`]: all defaults in effect, and the ones set here.
     pub(super) holding: u32,
     own: u32,
-    /// True if those two slots are this frame's alone.
+    /// True if only this frame uses these two slots.
     private: bool,
-    /// Where its part of the listing begins.
+    /// Beginning of its part of the listing.
     start: u32,
-    /// The statement around a subgraph that is open.
+    /// Pieces of the unfinished statement that contains the subgraph.
     pieces: Vec<Piece>,
 }
 
@@ -138,18 +138,18 @@ pub(super) struct Builder<'a, 'c> {
     pub(super) frames: Vec<OpenGraph>,
     pub(super) defaults: Vec<Defaults>,
     pub(super) assignments: Vec<Assignment<'a>>,
-    /// Nodes by id: the table holds their numbers alone.
+    /// Nodes by id; the table holds only their numbers.
     nodes_by_id: HashTable<u32>,
     hashing: RandomState,
     pub(super) last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
-    /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
-    /// have a key, by that too.
+    /// Edges that a later statement can name again, with their keys: in a strict graph all edges, by nodes; otherwise
+    /// the edges with a key, also by key.
     pub(super) edges_by_key: HashMap<(u32, u32, u32), (u32, u32)>,
     pub(super) keys: HashMap<Cow<'a, [u8]>, u32>,
-    /// Every node named in a subgraph, with the innermost one, in the order of the text.
+    /// Every node named in a subgraph, with the innermost subgraph, in the order of the text.
     pub(super) listing: Vec<(u32, u32)>,
-    /// When a node was last found while a subgraph was looked through.
+    /// By node: the last search of a subgraph that found it.
     pub(super) found: Vec<u32>,
     pub(super) searches: u32,
     pub(super) work: u64,
@@ -157,7 +157,7 @@ pub(super) struct Builder<'a, 'c> {
 
 impl<'a, 'c> Builder<'a, 'c> {
     fn new(bytes: &'a [u8], check: &'c dyn Fn(&DotValue<'a>) -> ValueCheck) -> Self {
-        // Each value has its `=`; a text full of them shall not ask for more than twice its length.
+        // Each value has an `=`; but memory must stay below twice the length of the text.
         let values = memchr::memchr_iter(b'=', bytes).count().min(bytes.len() / 16);
         Self {
             lexer: Lexer::new(bytes),
@@ -184,7 +184,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             frames: Vec::new(),
             defaults: vec![Defaults::NOTHING],
             assignments: Vec::new(),
-            // As many as plain profiles have; far fewer than their text could have.
+            // The number in a typical profile, far below the number that the text could have.
             nodes_by_id: HashTable::with_capacity(bytes.len() / 96),
             hashing: RandomState::default(),
             last_tail: NONE,
@@ -295,7 +295,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         Ok(())
     }
 
-    /// `node`, `edge` or `graph` with defaults for what follows.
+    /// `node`, `edge` or `graph`, with defaults for later objects.
     fn default_statement(&mut self, kind: DotElement) -> Result<()> {
         self.advance()?;
         if !self.at(b'[') {
@@ -305,7 +305,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         self.set_defaults(kind)
     }
 
-    /// An id begins a statement or is the next end of an edge: `name = value`, or a node with its port.
+    /// Reads an id that begins a statement or is the next end of an edge: `name = value`, or a node with its port.
     fn name(&mut self) -> Result<()> {
         let (offset, id) = self.take_id("a name")?;
         let begins = self.frames.last().is_some_and(|frame| frame.pieces.is_empty());
@@ -325,7 +325,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         self.piece(Piece::Node(node))
     }
 
-    /// Adds an end to the statement, and ends the statement where nothing continues it.
+    /// Adds an end to the statement, and finishes the statement if nothing continues it.
     fn piece(&mut self, piece: Piece) -> Result<()> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         push(&mut frame.pieces, piece);
@@ -458,7 +458,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         Ok((offset, id))
     }
 
-    /// `[name = value, …] […]` into the assignments.
+    /// Reads `[name = value, …] […]` into the assignments.
     fn attribute_lists(&mut self) -> Result<()> {
         self.assignments.clear();
         while self.at(b'[') {
@@ -475,7 +475,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         Ok(())
     }
 
-    /// `= value` after an attribute's name.
+    /// Reads `= value` after an attribute's name.
     fn assignment(&mut self, name: Cow<'a, [u8]>) -> Result<()> {
         self.expect(b'=', "`=` after the name of an attribute")?;
         let (offset, id) = self.take_id("the value of an attribute")?;
@@ -492,7 +492,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         self.graph.foreign += 1;
     }
 
-    /// The assignments as slots of one kind of object; those that no profile has are counted.
+    /// Returns the assignments as slots of one kind of object; counts attributes that profiles do not have.
     pub(super) fn assigned<const N: usize>(&mut self, kind: DotElement) -> [Slot; N] {
         let mut slots = [NONE; N];
         let mut assignments = std::mem::take(&mut self.assignments);
@@ -510,7 +510,7 @@ impl<'a, 'c> Builder<'a, 'c> {
                 None => self.foreign(name),
             }
         }
-        // Its memory serves the next statement.
+        // The next statement reuses its memory.
         self.assignments = assignments;
         slots
     }
@@ -520,7 +520,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         let subgraph = self.frames.last().map_or(NONE, |frame| frame.subgraph);
         match kind {
             DotElement::Node => {
-                // Part of every profile that is written, for the eye alone.
+                // Every profile that sediment writes has it; it is only drawn.
                 let values = &self.graph.values;
                 self.assignments.retain(|given| {
                     *given.name != *b"shape" || *values[given.slot as usize].text != *b"ellipse"
@@ -561,7 +561,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     pub(super) fn node(&mut self, id: Cow<'a, [u8]>, offset: u32) -> u32 {
-        // Edges come by their tails as a rule.
+        // Edges are usually grouped by their tails.
         if self.graph.nodes.get(self.last_tail as usize).is_some_and(|last| last.id == id) {
             return self.list(self.last_tail);
         }
@@ -585,7 +585,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         self.list(node)
     }
 
-    /// Lists a node in the subgraph that is open.
+    /// Adds a node to the listing of the open subgraph.
     fn list(&mut self, node: u32) -> u32 {
         match self.frames.last() {
             Some(OpenGraph { subgraph: NONE, .. }) | None => {}
@@ -595,7 +595,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 }
 
-/// Overwrites slots by those that are given.
+/// Overwrites slots with the given ones.
 pub(super) fn overwrite<const N: usize>(slots: &mut [Slot; N], by: &[Slot; N]) {
     for (slot, by) in slots.iter_mut().zip(by) {
         if *by != NONE {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The edges that a statement makes: one between each two nodes of ends that follow one another.
+//! Makes the edges of a statement: one from each node of an end to each node of the next end.
 //!
-//! An end that is a subgraph or a list is all of its nodes. Such a product can be far larger than its text, so the edges made,
-//! and the entries looked through to make them, are bounded by [`Builder::limit`].
+//! If an end is a subgraph or a list, it has all of its nodes. The product can be far larger than the text, so
+//! [`Builder::limit`] limits the number of edges, and of entries that are searched for them.
 
 use super::builder::{Builder, DotElement, Piece};
 use super::graph::{DotEdge, NONE, Slot, SlotsOf};
@@ -12,12 +12,12 @@ use crate::profile::push;
 use std::borrow::Cow;
 
 impl<'a> Builder<'a, '_> {
-    /// Edges beyond the first of an arrow, and looked-through entries, that a file of this length may cost.
+    /// Largest number of edges beyond the first of each arrow, and of searched entries, for a file of this length.
     fn limit(&self) -> u64 {
         self.graph.bytes.len() as u64 / 8 + 65_536
     }
 
-    /// An edge from each node of every end to each node of the next.
+    /// Makes an edge from each node of every end to each node of the next.
     pub(super) fn edges(&mut self, pieces: &[Piece]) -> Result<()> {
         let key = self.take_key();
         let given = self.assigned::<{ Edges::COUNT }>(DotElement::Edge);
@@ -49,7 +49,7 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    /// The attribute `key` is no attribute: it tells apart, or joins, edges between the same two nodes.
+    /// Takes `key`, which is not an attribute: it distinguishes or identifies edges between the same two nodes.
     fn take_key(&mut self) -> u32 {
         let Some(last) = self.assignments.iter().rposition(|given| *given.name == *b"key") else {
             return NONE;
@@ -77,7 +77,7 @@ impl<'a> Builder<'a, '_> {
                 if key == NONE || key == its_key {
                     self.graph.edge_slots.overwrite(&mut self.graph.edges[known as usize].slots, given);
                 } else {
-                    // A second edge in a strict graph: Graphviz makes none and drops what it was given.
+                    // A second edge in a strict graph: Graphviz ignores it and its attributes.
                     self.foreign(Cow::Borrowed(b"key"));
                 }
                 return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A digraph as it was read: nodes, edges and clusters, each with the attributes that a profile has.
+//! A digraph as read from a file: nodes, edges and clusters, each with the attributes of profiles.
 
 use super::line_of;
 use super::vocabulary::{Edges, Graphs, Nodes};
@@ -11,20 +11,21 @@ use std::borrow::Cow;
 #[derive(Debug, Clone)]
 pub(in crate::profile) struct DotValue<'a> {
     pub(in crate::profile) text: Cow<'a, [u8]>,
-    /// It is HTML: a backslash in it is drawn as one.
+    /// True for HTML, in which a backslash is drawn as a backslash.
     pub(in crate::profile) html: bool,
     pub(in crate::profile) offset: u32,
 }
 
-/// Where in the table of values an attribute of an object stands; [`NONE`] where it has none.
+/// Index of an object's attribute in the table of values; [`NONE`] without this attribute.
 pub(super) type Slot = u32;
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The slots of all objects of one kind. Most objects have none of their own, and share those of the defaults that hold.
+/// Slots of all objects of one kind. Most objects have no attributes of their own, and share the slots of the current
+/// defaults.
 #[derive(Debug)]
 pub(super) struct Slots<const N: usize>(Vec<[Slot; N]>);
 
-/// Where in [`Slots`] those of an object stand, and whether they are its own.
+/// Index of an object's entry in [`Slots`], and whether the entry belongs to it alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotsOf(u32);
 
@@ -42,7 +43,7 @@ impl<const N: usize> Slots<N> {
         Self(vec![[NONE; N]])
     }
 
-    /// Slots for objects to share: those of others, overwritten by the given ones.
+    /// Makes shared slots: another object's, overwritten by the given ones.
     pub(super) fn merged(&mut self, of: SlotsOf, by: &[Slot; N]) -> SlotsOf {
         let of = SlotsOf(of.0 & !SlotsOf::OWN);
         if by.iter().all(|slot| *slot == NONE) {
@@ -57,13 +58,13 @@ impl<const N: usize> Slots<N> {
         self.shared(slots)
     }
 
-    /// Slots for objects to share.
+    /// Makes shared slots.
     pub(super) fn shared(&mut self, slots: [Slot; N]) -> SlotsOf {
         push(&mut self.0, slots);
         SlotsOf(self.0.len() as u32 - 1)
     }
 
-    /// Overwrites an object's slots by those that are given.
+    /// Overwrites an object's slots by the given ones.
     pub(super) fn overwrite(&mut self, of: &mut SlotsOf, by: &[Slot; N]) {
         if of.0 & SlotsOf::OWN == 0 {
             let merged = self.merged(*of, by);
@@ -87,7 +88,7 @@ impl<const N: usize> Slots<N> {
 #[derive(Debug)]
 pub(in crate::profile) struct DotNode<'a> {
     pub(in crate::profile) id: Cow<'a, [u8]>,
-    /// Where it is first named.
+    /// Offset of its first mention.
     pub(in crate::profile) offset: u32,
     pub(super) slots: SlotsOf,
     pub(super) cluster: u32,
@@ -101,7 +102,7 @@ pub(in crate::profile) struct DotEdge {
     pub(super) slots: SlotsOf,
 }
 
-/// A digraph, as far as a profile needs it.
+/// The parts of a digraph that a profile needs.
 #[derive(Debug)]
 pub(in crate::profile) struct DotGraph<'a> {
     pub(super) bytes: &'a [u8],
@@ -112,10 +113,10 @@ pub(in crate::profile) struct DotGraph<'a> {
     pub(super) edge_slots: Slots<{ Edges::COUNT }>,
     pub(super) attributes: [Slot; Graphs::COUNT],
     pub(super) subgraphs: Vec<DotSubgraph>,
-    /// Number of attributes, given once or as a default, that no profile has; and the name of the first.
+    /// Number of attributes, in objects and defaults, that profiles do not have; and the name of the first.
     pub(in crate::profile) foreign: u64,
     pub(in crate::profile) first_foreign: Cow<'a, [u8]>,
-    /// Number of times that each attribute of profiles was given.
+    /// Number of times that each profile attribute was given.
     pub(in crate::profile) given_to_nodes: [u64; Nodes::COUNT],
     pub(in crate::profile) given_to_edges: [u64; Edges::COUNT],
     pub(in crate::profile) given_to_graphs: [u64; Graphs::COUNT],
@@ -126,15 +127,16 @@ pub(super) struct DotSubgraph {
     pub(super) parent: u32,
     pub(super) cluster: bool,
     pub(super) slots: [Slot; Graphs::OF_CLUSTERS],
-    /// Its own defaults, for when it is opened again.
+    /// Its own defaults, for when it is reopened.
     pub(super) own: u32,
-    /// Its part of the listing when it was last open, and those before.
+    /// Ranges of its part of the listing when it was last open, and before.
     pub(super) span: (u32, u32),
     pub(super) earlier: Vec<(u32, u32)>,
 }
 
 impl<'a> DotGraph<'a> {
-    /// An attribute of a node; a text without letters is none, as in Graphviz, but for what identifies a function.
+    /// Returns an attribute of a node. An empty text counts as missing, as in Graphviz, except in the attributes that
+    /// identify a function.
     pub(in crate::profile) fn of_node(&self, node: &DotNode<'a>, attribute: Nodes) -> Option<&DotValue<'a>> {
         self.values.get(self.node_slots.of(node.slots)[attribute as usize] as usize)
     }
@@ -147,12 +149,12 @@ impl<'a> DotGraph<'a> {
         self.values.get(self.attributes[attribute as usize] as usize)
     }
 
-    /// The cluster with a label that a node belongs to, by its number.
+    /// Returns the number of the labelled cluster that a node belongs to.
     pub(in crate::profile) fn cluster_of(&self, node: &DotNode<'a>) -> Option<u32> {
         (node.cluster != NONE).then_some(node.cluster)
     }
 
-    /// The numbers of the clusters with a label, in the order in which they were first opened.
+    /// Returns the numbers of the clusters with a label, in the order in which they were first opened.
     pub(in crate::profile) fn clusters(&self) -> impl Iterator<Item = u32> {
         let labelled =
             |subgraph: &DotSubgraph| subgraph.cluster && subgraph.slots[Graphs::Label as usize] != NONE;
@@ -164,8 +166,8 @@ impl<'a> DotGraph<'a> {
         slots.get(attribute as usize).and_then(|slot| self.values.get(*slot as usize))
     }
 
-    /// A name as the example of a skipped item, with its line. Only the first of a kind is shown, so only for it is
-    /// the line counted.
+    /// Returns a name, with its line, as the example of a skipped item. Only the first example of a kind is shown, so
+    /// the line is counted only for it.
     pub(in crate::profile) fn lost_name(&self, name: &[u8], offset: u32, known: u64) -> String {
         let name = String::from_utf8_lossy(&name[..name.len().min(200)]);
         if known > 0 {
@@ -175,17 +177,17 @@ impl<'a> DotGraph<'a> {
         }
     }
 
-    /// An error at the line of `offset`.
+    /// Makes an error at the line of `offset`.
     pub(in crate::profile) fn error(&self, offset: u32, message: impl Into<String>) -> Error {
         Error::at_line(line_of(self.bytes, offset as usize), message)
     }
 }
 
 impl DotGraph<'_> {
-    /// Gives each node the cluster it belongs to: the first that lists it, and of the clusters in that one again the first;
-    /// where that has no label, the nearest around it that has one, if any.
+    /// Assigns each node to a cluster: the first one that lists it, and recursively the first inside that one that
+    /// does. If that cluster has no label, the nearest enclosing one with a label counts.
     ///
-    /// `listing` has every node named in a subgraph, with the innermost one.
+    /// `listing` has every node named in a subgraph, with the innermost subgraph.
     pub(super) fn settle_clusters(&mut self, listing: &[(u32, u32)]) {
         let around = self.nearest(|subgraph| subgraph.cluster);
         let labelled =
@@ -218,10 +220,11 @@ impl DotGraph<'_> {
         }
     }
 
-    /// For each subgraph, itself or the nearest one around it that is so; [`NONE`] where none is.
+    /// For each subgraph, returns itself or the nearest enclosing one that satisfies the predicate; [`NONE`] without
+    /// one.
     fn nearest(&self, is_so: impl Fn(&DotSubgraph) -> bool) -> Vec<u32> {
         let mut nearest = Vec::with_capacity(self.subgraphs.len());
-        // A subgraph comes after the one around it.
+        // A subgraph comes after its enclosing one.
         for (number, subgraph) in self.subgraphs.iter().enumerate() {
             nearest.push(match subgraph.parent {
                 _ if is_so(subgraph) => number as u32,
@@ -232,7 +235,8 @@ impl DotGraph<'_> {
         nearest
     }
 
-    /// When each subgraph is entered and left, if each is visited before those in it, and these in the order of the text.
+    /// Number of the visit at which each subgraph is entered and left, if each is visited before its inner ones and
+    /// these in the order of the text.
     fn visits(&self) -> Vec<(u32, u32)> {
         let count = self.subgraphs.len();
         let mut sizes = vec![1u32; count];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes to the tokens of DOT: ids of every form, punctuation, keywords; blanks and comments are skipped.
+//! Splits bytes into DOT tokens: ids of every form, punctuation and keywords. Skips blanks and comments.
 
 use super::error_at;
 use crate::error::{Error, Result};
 use memchr::memmem;
 use std::borrow::Cow;
 
-/// A word that is no id unless it is quoted, in any case.
+/// A word that is an id only in quotes, in upper or lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     Strict,
@@ -21,7 +21,7 @@ pub(super) enum Keyword {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Id<'a> {
     pub(super) text: Cow<'a, [u8]>,
-    /// It stood between `<` and `>`.
+    /// True if it was between `<` and `>`.
     pub(super) html: bool,
 }
 
@@ -58,12 +58,12 @@ impl<'a> Lexer<'a> {
         Self { bytes, at: if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 } }
     }
 
-    /// Goes on reading at an offset that follows a whole statement.
+    /// Continues at an offset after a complete statement.
     pub(super) fn go_to(&mut self, offset: usize) {
         self.at = offset;
     }
 
-    /// The next token and the offset of its first byte.
+    /// Returns the next token and the offset of its first byte.
     pub(super) fn next(&mut self) -> Result<(usize, DotToken<'a>)> {
         self.skip_blanks()?;
         let start = self.at;
@@ -91,7 +91,7 @@ impl<'a> Lexer<'a> {
         Ok((start, token))
     }
 
-    /// An error at the line of `offset`.
+    /// Makes an error at the line of `offset`.
     pub(super) fn error(&self, offset: usize, message: impl Into<String>) -> Error {
         error_at(self.bytes, offset, message)
     }
@@ -129,7 +129,7 @@ impl<'a> Lexer<'a> {
         self.at += memchr::memchr(b'\n', self.rest()).unwrap_or(self.rest().len());
     }
 
-    /// Quoted pieces joined by `+`.
+    /// Reads quoted pieces joined by `+`.
     fn quoted(&mut self) -> Result<Cow<'a, [u8]>> {
         let mut text = self.quoted_piece()?;
         loop {
@@ -147,8 +147,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// One text in quotes. `\"` is a quote and a backslash before the end of a line joins the lines; every other backslash
-    /// is itself, two of them two.
+    /// Reads one quoted text. `\"` is a quote, and a backslash before the end of a line joins the lines. Every other
+    /// backslash is literal, and two remain two.
     fn quoted_piece(&mut self) -> Result<Cow<'a, [u8]>> {
         let opening = self.at;
         self.at += 1;
@@ -181,7 +181,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads an HTML string up to the `>` that balances its `<`.
+    /// Reads an HTML string up to the `>` that closes its `<`.
     fn html(&mut self) -> Result<&'a [u8]> {
         let opening = self.at;
         self.at += 1;
@@ -201,7 +201,7 @@ impl<'a> Lexer<'a> {
         Err(self.error(opening, "an HTML text with unbalanced `<` and `>`"))
     }
 
-    /// `-`, digits, at most one point.
+    /// Reads `-`, digits, and at most one point.
     fn number(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
         self.at += usize::from(self.peek(0) == Some(b'-'));
@@ -233,7 +233,7 @@ impl<'a> Lexer<'a> {
 }
 
 fn keyword(word: &[u8]) -> Option<Keyword> {
-    // Most words are attributes, which have other lengths or letters.
+    // Most words are attributes, which differ in length or letters.
     if !(4..=8).contains(&word.len()) {
         return None;
     }
@@ -241,12 +241,12 @@ fn keyword(word: &[u8]) -> Option<Keyword> {
     KEYWORDS.iter().find(is_word).map(|(_, keyword)| *keyword)
 }
 
-/// True for a word that is no id unless it is quoted.
+/// True for a word that is an id only in quotes.
 pub(super) fn is_keyword(word: &[u8]) -> bool {
     keyword(word).is_some()
 }
 
-/// Adds the hint that goes with every sign of an undirected graph.
+/// Adds the hint for errors that an undirected graph causes.
 pub(super) fn undirected(error: Error) -> Error {
     error.with_hint("a profile is a `digraph` with edges `->`: the caller must be known")
 }
@@ -255,7 +255,7 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
 }
 
-/// Appends without a copy where nothing stands yet.
+/// Appends; does not copy if the text is empty.
 fn push<'a>(text: &mut Cow<'a, [u8]>, piece: &'a [u8]) {
     if text.is_empty() {
         *text = Cow::Borrowed(piece);

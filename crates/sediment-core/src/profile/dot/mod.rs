@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The DOT language of Graphviz, read into nodes, edges and clusters with the attributes that a profile has.
+//! Reads Graphviz' DOT language into nodes, edges and clusters with the attributes of profiles.
 //!
-//! Grammar and meaning are those of Graphviz's own reader (<https://graphviz.org/doc/info/lang.html>, and what `dot` does where
-//! that page is silent), for digraphs: defaults hold for what is made after them, a strict graph has one edge between two
-//! nodes, an edge of a subgraph is an edge of each of its nodes. Nesting costs heap, never stack; memory grows with the
-//! input, and edges of subgraphs, which multiply, are bounded ([`edges`]).
+//! Grammar and meaning are as in Graphviz for digraphs (<https://graphviz.org/doc/info/lang.html>, and the behaviour of
+//! `dot` if that page leaves a case open): defaults apply to later objects, a strict graph has at most one edge between
+//! two nodes, and an edge of a subgraph is an edge of each of its nodes. Nesting uses the heap, never the stack. Memory
+//! grows with the input; edges between subgraphs, which multiply, are limited ([`edges`]).
 
 mod builder;
 mod edges;
@@ -19,12 +19,12 @@ pub(super) use vocabulary::{Edges, Graphs, Nodes};
 
 use crate::error::Error;
 
-/// The line (from 1) in which the byte at `offset` stands.
+/// Returns the line (from 1) of the byte at `offset`.
 fn line_of(bytes: &[u8], offset: usize) -> u64 {
     1 + memchr::memchr_iter(b'\n', &bytes[..offset.min(bytes.len())]).count() as u64
 }
 
-/// An error at the line of `offset`, which quotes the rest of that line.
+/// Makes an error at the line of `offset` that quotes the rest of that line.
 fn error_at(bytes: &[u8], offset: usize, message: impl Into<String>) -> Error {
     let error = Error::at_line(line_of(bytes, offset), message);
     let rest = &bytes[offset.min(bytes.len())..];

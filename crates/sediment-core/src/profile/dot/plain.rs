@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The statements that profiles consist of, read without tokens.
+//! Reads the simple statements of profiles without a tokenizer.
 //!
 //! ```text
 //! "id" [name=value, name=value];
 //! "id" -> "id" [name=value];
 //! ```
 //!
-//! Such a statement is looked through first and made part of the graph when its `;` is seen. Whatever looks otherwise is left to
-//! the reader of tokens, from its first byte: the meaning of a file, its errors and their lines do not depend on this module.
+//! Such a statement is scanned first, and becomes part of the graph when its `;` is found. Any other statement is left
+//! to the reader of tokens from its first byte on, so the meaning of a file, its errors and their lines do not depend
+//! on this module.
 
 use super::builder::Builder;
 use super::graph::{DotValue, NONE, Slot};
@@ -16,17 +17,17 @@ use super::vocabulary::{Edges, Nodes};
 use crate::error::Result;
 use std::borrow::Cow;
 
-/// Attributes of one statement: more than any object of a profile has.
+/// Largest number of attributes of one statement: no object of a profile has as many.
 const MOST: usize = 16;
 
-/// A text between its offsets.
+/// A range of the text.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     from: u32,
     to: u32,
 }
 
-/// The attributes of a statement: the place of each name, its text, and where the value begins with its quotes.
+/// The attributes of a statement: the slot of each name, the name, and the beginning of the value with its quotes.
 #[derive(Debug, Default)]
 struct Given {
     count: usize,
@@ -39,7 +40,7 @@ impl Given {
     }
 }
 
-/// Position in the text; None where it goes on otherwise.
+/// Position in the text. Methods return `None` if the text is not of the plain form.
 struct PlainCursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -64,7 +65,7 @@ impl PlainCursor<'_> {
         (self.peek()? == mark).then(|| self.at += 1)
     }
 
-    /// A text in quotes without a backslash.
+    /// Reads a quoted text without a backslash.
     fn quoted(&mut self) -> Option<Span> {
         self.mark(b'"')?;
         let from = self.at;
@@ -74,7 +75,7 @@ impl PlainCursor<'_> {
         Some(Span { from: from as u32, to: to as u32 })
     }
 
-    /// A number, or a word that is no keyword.
+    /// Reads a number, or a word that is not a keyword.
     fn bare(&mut self) -> Option<Span> {
         let from = self.at;
         if self.peek()?.is_ascii_digit() {
@@ -91,7 +92,7 @@ impl PlainCursor<'_> {
         Some(Span { from: from as u32, to: self.at as u32 })
     }
 
-    /// `[name=value, …]`, or nothing.
+    /// Reads `[name=value, …]`, or nothing.
     fn attributes(&mut self, place: impl Fn(&[u8]) -> Option<usize>, given: &mut Given) -> Option<()> {
         given.count = 0;
         if self.mark(b'[').is_none() {
@@ -120,10 +121,10 @@ impl PlainCursor<'_> {
     }
 }
 
-/// A statement that was looked through.
+/// A scanned statement.
 struct Statement {
     tail: Span,
-    /// Offset of the arrow, and what is behind it.
+    /// Offset of the arrow, and the id after it.
     head: Option<(u32, Span)>,
 }
 
@@ -149,7 +150,7 @@ fn statement(cursor: &mut PlainCursor, given: &mut Given) -> Option<Statement> {
 }
 
 impl<'a> Builder<'a, '_> {
-    /// Reads statements from the token on, as long as they are plain. False if there was none.
+    /// Reads statements from this token on while they are plain. False if the first one is not.
     pub(super) fn plain_statements(&mut self) -> Result<bool> {
         let mut cursor = PlainCursor { bytes: self.graph.bytes, at: self.offset };
         let mut given = Given::default();
@@ -182,12 +183,12 @@ impl<'a> Builder<'a, '_> {
         self.edge(tail, head, NONE, arrow, slots, &given);
     }
 
-    /// The text of a span, of the file itself.
+    /// Returns the text of a span from the file itself.
     fn text_of(&self, span: Span) -> Cow<'a, [u8]> {
         Cow::Borrowed(&self.graph.bytes[span.from as usize..span.to as usize])
     }
 
-    /// The node of an id in quotes, which begin one byte before it.
+    /// Returns the node of a quoted id, whose quotes begin one byte earlier.
     fn plain_node(&mut self, id: Span) -> u32 {
         self.node(self.text_of(id), id.from - 1)
     }
@@ -208,7 +209,7 @@ mod tests {
     use super::super::builder::read_by;
     use crate::random::Generator;
 
-    /// Both ways end in the same graph, or the same error.
+    /// Both ways give the same graph, or the same error.
     fn same(text: &[u8]) {
         let read = |plain| read_by(text, |_| Ok(()), plain).map(|graph| format!("{graph:?}"));
         assert_eq!(read(true), read(false), "{}", String::from_utf8_lossy(text));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The attributes that a profile has, on nodes, edges, the graph and its clusters.
+//! The attributes of profiles: of nodes, edges, the graph and its clusters.
 
-/// A slot for each attribute of one kind of object: the discriminant is the slot.
+/// Makes an enum with a slot for each attribute of one kind of object: the discriminant is the slot.
 macro_rules! attributes {
     ($(#[$doc:meta])* $name:ident, $count:literal: $($variant:ident = $spelling:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -12,7 +12,7 @@ macro_rules! attributes {
             pub(in crate::profile) const COUNT: usize = $count;
             const ALL: [(&'static str, Self); $count] = [$(($spelling, Self::$variant)),+];
 
-            /// The slot of the attribute with this name.
+            /// Returns the slot of the attribute with this name.
             pub(in crate::profile) fn place(name: &[u8]) -> Option<usize> {
                 $(
                     if name == $spelling.as_bytes() {
@@ -22,7 +22,7 @@ macro_rules! attributes {
                 None
             }
 
-            /// The attribute's name.
+            /// Returns the attribute's name.
             pub(in crate::profile) fn spelling(place: usize) -> &'static str {
                 Self::ALL[place].0
             }
@@ -54,6 +54,6 @@ attributes! {
 }
 
 impl Graphs {
-    /// Number of them that are a cluster's, and so handed down from a graph to its subgraphs.
+    /// Number of attributes of clusters, which subgraphs inherit.
     pub(in crate::profile) const OF_CLUSTERS: usize = 4;
 }

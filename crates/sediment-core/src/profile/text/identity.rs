@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ids of functions in a file: as short as tells them apart.
+//! Ids of functions in a file: as short as possible, but distinct.
 
 use crate::profile::{FunctionIndex, FunctionKey, Profile};
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// Each function with its id, in the order of the ids.
+/// Returns each function with its id, in the order of the ids.
 ///
-/// An id is the name; where the name stands more than once in the profile, `name@dso`; where that is not enough,
-/// `name@dso:file`. Where ids would still be equal (a name can hold `@`), the first in the order of (dso, name, file) keeps
-/// it and the others get `#2`, `#3`, …, but for numbers that would be another function's id. A function without a DSO, or
-/// without a file, has none in its id.
+/// An id is the name, or `name@dso` if the name occurs more than once in the profile, or `name@dso:file` if that is not
+/// enough. If ids would still be equal (a name can contain `@`), the first in the order of (dso, name, file) keeps the
+/// id, and the others get `#2`, `#3`, …, skipping numbers that would give another function's id. Without a DSO or file,
+/// that part of the id is missing.
 pub(super) fn ids(profile: &Profile) -> Vec<(Cow<'_, str>, FunctionIndex)> {
     let functions = profile.functions();
     let mut names: HashMap<&str, u32, RandomState> = HashMap::default();
@@ -36,7 +36,7 @@ pub(super) fn ids(profile: &Profile) -> Vec<(Cow<'_, str>, FunctionIndex)> {
     };
     let mut ids: Vec<(Cow<str>, FunctionIndex)> =
         functions.into_iter().map(|function| (plain(function), function)).collect();
-    // Stable: equal ids stay in the order of the keys.
+    // The sort is stable: equal ids stay in the order of the keys.
     ids.sort_by(|a, b| a.0.cmp(&b.0));
     number_repeats(&mut ids);
     ids

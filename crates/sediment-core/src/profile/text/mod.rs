@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file: [`parse`] reads versions 1 to 3, [`print()`] writes version 2, or 3 where that is needed, in one order.
+//! The profile file: [`parse`] reads versions 1 to 3; [`print()`] writes version 2, or 3 if necessary, in a canonical
+//! order.
 //!
-//! A profile is a Graphviz digraph that people read, `dot` draws and source packages keep (docs/profile-format.md).
-//! Version 1 is upstream sediment's, a graph without the attribute `sediment`. Equal profiles are equal bytes, and
-//! `parse(print(p))` is `p` again.
+//! A profile is a Graphviz digraph that people can read, `dot` can draw and source packages can keep
+//! (docs/profile-format.md). Version 1 is upstream sediment's format, a graph without the attribute `sediment`. Equal
+//! profiles give equal bytes, and `parse(print(p))` is `p`.
 
 mod identity;
 mod version1;
@@ -22,12 +23,12 @@ use std::collections::BTreeSet;
 /// The newest version.
 pub const VERSION: u32 = 3;
 
-/// Reads a profile file of version 1 to 3. Returns the skipped items with it, and [`Reason::NoWeights`] where it
+/// Reads a profile file of version 1 to 3. Also returns the skipped items, including [`Reason::NoWeights`] if it
 /// applies.
 ///
 /// # Errors
-/// With the line of what is no DOT, not directed, a number that is negative or none, an edge without a weight among others
-/// that have one, or a version that is newer than [`VERSION`].
+/// If the text is not DOT or not directed, if a number is invalid or negative, if an edge has no weight but others do,
+/// or if the version is newer than [`VERSION`]. The error has the line.
 pub fn parse(bytes: &[u8]) -> Result<(Profile, Skipped)> {
     let graph = dot::read(bytes, |value| version(value).map(|_| ()))?;
     let named = graph.of_graph(dot::Graphs::Sediment).map(version).transpose();
@@ -37,7 +38,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Profile, Skipped)> {
     }
 }
 
-/// The version that a graph names.
+/// Returns the version that a graph has.
 fn version(value: &DotValue) -> std::result::Result<u128, (ErrorCode, String)> {
     match super::arithmetic::integer(&value.text) {
         Ok(known) if (1..=u128::from(VERSION)).contains(&known) => Ok(known),
@@ -54,21 +55,21 @@ fn version(value: &DotValue) -> std::result::Result<u128, (ErrorCode, String)> {
 /// Separator between the entries of a list in one attribute.
 const LIST_SEPARATOR: &str = ", ";
 
-/// The entries of a list, sorted and without repeats; an entry with the separator in it is several.
+/// Returns the entries of a list, sorted and without repeats; an entry that contains the separator is split.
 pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
     list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).filter(|entry| !entry.is_empty()).collect()
 }
 
-/// The function of a node, or the reason why a node has none.
+/// Function of a node, or the reason why the node has none.
 #[derive(Debug, Clone)]
 enum NodeMeaning {
     Function(FunctionIndex),
-    /// It is a PLT stub that leads to this function, which is added with its first edge.
+    /// A PLT stub that leads to this function, which is added with its first edge.
     Stub(Box<FunctionKey>),
     LeftOut,
 }
 
-/// A text that may stand in a profile; what may not is counted.
+/// Returns a text that a profile may contain; counts an invalid one.
 fn accepted(text: &[u8], skipped: &mut Skipped) -> Option<String> {
     let kept = acceptable(text).map(str::to_owned);
     if kept.is_none() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Version 1: graphs of upstream sediment, of gprof2dot, and of compilers.
+//! Version 1: graphs by upstream sediment, by gprof2dot, and by compilers.
 //!
-//! The id of a node is its name with `@VERSION` behind it, the label of its first cluster its DSO, and the label of an edge its
-//! weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. PLT stubs stand in for what they lead to.
+//! The id of a node is its name followed by `@VERSION`, the label of its first cluster is its DSO, and the label of an
+//! edge is its weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. A PLT stub counts as the
+//! function that it leads to.
 
 use super::{NodeMeaning, base_name};
 use crate::error::{Error, Result};
@@ -62,7 +63,7 @@ pub(super) fn read(graph: &DotGraph) -> Result<(Profile, Skipped)> {
     Ok((profile, skipped))
 }
 
-/// Counts foreign attributes: those of later versions, and unknown ones.
+/// Counts foreign attributes: unknown ones and attributes of later versions.
 fn count_foreign(graph: &DotGraph, skipped: &mut Skipped) {
     skipped.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let given = [
@@ -85,7 +86,7 @@ fn count_foreign(graph: &DotGraph, skipped: &mut Skipped) {
     }
 }
 
-/// The DSO of each cluster; the inner None is a label that cannot stand in a profile.
+/// The DSO of each cluster; an inner `None` is a label that a profile cannot contain.
 fn read_clusters<'g>(
     graph: &'g DotGraph,
     profile: &mut Profile,
@@ -112,7 +113,7 @@ fn read_nodes(
     profile: &mut Profile,
     skipped: &mut Skipped,
 ) -> Vec<NodeMeaning> {
-    // The one DSO that defines a name; None where several do.
+    // The only DSO that defines a name; `None` if several do.
     let mut defining: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
     let mut readings = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
@@ -177,10 +178,10 @@ fn end(reading: &NodeMeaning, profile: &mut Profile) -> Option<FunctionIndex> {
 }
 
 struct EdgeWeights {
-    /// None where no edge has a weight.
+    /// `None` if no edge has a weight.
     unit: Option<WeightUnit>,
     sum: u128,
-    /// Of all edges, or of none.
+    /// Weights of all edges, or empty.
     of_edges: Vec<u128>,
 }
 
@@ -211,7 +212,7 @@ fn read_weights(graph: &DotGraph, skipped: &mut Skipped) -> Result<EdgeWeights> 
     }
 }
 
-/// The weight that an edge's label gives, if the label gives more than a percentage.
+/// Returns the weight in an edge's label, if it has more than a percentage.
 fn read_label(
     graph: &DotGraph,
     label: &DotValue,
@@ -239,12 +240,12 @@ fn read_label(
     Ok(count.map(|count| (WeightUnit::Calls, count)))
 }
 
-/// The number before the multiplication sign, which older files have in Latin-1.
+/// Returns the number before the multiplication sign, which is in Latin-1 in older files.
 fn calls_of(line: &[u8]) -> Option<&[u8]> {
     line.strip_suffix("×".as_bytes()).or_else(|| line.strip_suffix(b"\xD7"))
 }
 
-/// The lines of a label, ended as DOT ends them: by `\n`, `\l` or `\r`, or by a line end in the text.
+/// Splits a label into lines as DOT does: at `\n`, `\l` or `\r`, or at a line end in the text.
 fn lines(label: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(label);
     std::iter::from_fn(move || {

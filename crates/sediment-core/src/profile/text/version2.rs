@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Versions 2 and 3: identity and weights stand in attributes, and an id is never taken apart.
+//! Versions 2 and 3: identity and weights are attributes, and an id is never parsed.
 
 use super::{LIST_SEPARATOR, accepted, base_name, words};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Number of decimals of a `static` estimate.
 const DECIMALS: i64 = 6;
-/// A label is read as a share in units of 10^-15.
+/// Number of decimals of a share in a label, whose unit is 10^-15.
 const SHARE_DECIMALS: i64 = 15;
 const SHARE: u128 = crate::profile::SHARE_TOTAL;
 
@@ -33,7 +33,7 @@ pub(super) fn read(graph: &DotGraph) -> Result<(Profile, Skipped)> {
     Ok((profile, skipped))
 }
 
-/// The error for an edge that says nothing where others do.
+/// Error for an edge without a weight if other edges have one.
 pub(super) fn without_weight(graph: &DotGraph, edge: &DotEdge) -> Error {
     let name = |node: u32| {
         let id = &graph.nodes[node as usize].id;
@@ -71,7 +71,7 @@ impl Version2Reader<'_, '_> {
         }
     }
 
-    /// A number in the profile's unit.
+    /// Reads a number in the profile's unit.
     fn amount(&self, value: Option<&DotValue>, name: &str, unit: WeightUnit) -> Result<Option<u128>> {
         let number = self.integer(value, name)?;
         match (number, value) {
@@ -92,7 +92,7 @@ impl Version2Reader<'_, '_> {
         decimal(&value.text, DECIMALS).map(|number| Some(Millionths(number))).map_err(fault)
     }
 
-    /// A number from 0 to 1.
+    /// Reads a number from 0 to 1.
     fn quality(&self, value: Option<&DotValue>, name: &str) -> Result<Option<Millionths>> {
         let share = self.decimal(value, name)?;
         match value {
@@ -137,7 +137,7 @@ impl Version2Reader<'_, '_> {
 
     fn header(&self, skipped: &mut Skipped) -> Result<Profile> {
         let given = |attribute| self.graph.of_graph(attribute);
-        // On the graph itself these are a title; clusters inherit them.
+        // On the graph itself these attributes are a title; clusters inherit them.
         for attribute in [Graphs::Label, Graphs::BuildId, Graphs::Package, Graphs::Unresolved] {
             if given(attribute).is_some() {
                 skipped.add(Reason::ForeignAttribute, 0, Graphs::spelling(attribute as usize));
@@ -172,7 +172,7 @@ impl Version2Reader<'_, '_> {
         })
     }
 
-    /// The label of a cluster, as it is drawn.
+    /// Returns the label of a cluster as drawn.
     fn label(&self, cluster: u32) -> Cow<'_, [u8]> {
         match self.graph.of_cluster(cluster, Graphs::Label) {
             Some(value) if value.html => Cow::Borrowed(base_name(&value.text)),
@@ -241,7 +241,7 @@ impl Version2Reader<'_, '_> {
             let unit = profile.unit;
             let added = match &mut profile.facts[function.index()] {
                 _ if facts == FunctionFacts::NOTHING => Some(()),
-                // One number alone was looked at as it was read.
+                // A single number was checked when it was read.
                 unknown @ None => {
                     *unknown = Some(Box::new(facts));
                     Some(())
@@ -326,7 +326,7 @@ impl Version2Reader<'_, '_> {
         }
     }
 
-    /// The share that an edge's label names, in units of 10^-15.
+    /// Returns the share in an edge's label, in units of 10^-15.
     fn share(&self, edge: &DotEdge) -> Result<Option<u128>> {
         let label = self.graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
         let Some(label) = label else { return Ok(None) };
@@ -343,7 +343,7 @@ impl Version2Reader<'_, '_> {
             static_calls: self.estimate(given(Edges::Static))?,
             kind: self.word(given(Edges::Kind), "kind", &words::KINDS)?,
         };
-        // `count` is the truth; where a hand has left only the share, the share is.
+        // `count` takes precedence; the share counts only if somebody deleted `count` by hand.
         if let (None, Some(share @ 1..)) = (facts.count, label) {
             let count = scaled(share, profile.total, SHARE);
             facts.count = Some(
@@ -361,7 +361,7 @@ impl Version2Reader<'_, '_> {
     }
 }
 
-/// Sets what is said of a DSO; two clusters with one label must say the same.
+/// Sets data of a DSO; two clusters with one label must agree.
 fn agree(
     reader: &Version2Reader,
     known: &mut Option<String>,
@@ -381,7 +381,7 @@ fn build_id(text: &[u8]) -> Option<String> {
     Some(hex.to_ascii_lowercase())
 }
 
-/// A drawn text without the backslashes that make one drawn.
+/// Returns a drawn text without the escapes of backslashes.
 fn undoubled(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(text, b"\\\\").is_none() {
         return Cow::Borrowed(text);

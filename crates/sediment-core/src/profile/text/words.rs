@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words that attributes of version 2 choose from.
+//! Words that are allowed in attributes of version 2.
 
 use crate::profile::blocks::BlockUnit;
 use crate::profile::{CallKind, Heat, WeightUnit};
@@ -28,7 +28,7 @@ pub(in crate::profile) fn spelling<T: PartialEq, const N: usize>(
     words.iter().find(|(known, _)| *known == value).map_or("", |(_, spelling)| spelling)
 }
 
-/// The value that is spelled so; what is wrong where there is none.
+/// Returns the value with this spelling, or an error message.
 pub(in crate::profile) fn value<T: Copy, const N: usize>(
     words: &Spellings<T, N>,
     attribute: &str,

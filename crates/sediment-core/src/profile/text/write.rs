@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Versions 2 and 3 in their one order: clusters by label, functions by id, edges by the ids of their ends, attributes as listed.
+//! Writes versions 2 and 3 in a canonical order: clusters by label, functions by id, edges by the ids of their ends,
+//! attributes as listed.
 
 use super::{LIST_SEPARATOR, entries, identity, words};
 use crate::escape;
@@ -9,9 +10,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Writes a profile as a file: of version 3 where it counts blocks or arcs or has functions without names, else of version 2.
+/// Writes a profile as a file: version 3 if it has counts of blocks or arcs or functions without names, otherwise
+/// version 2.
 ///
-/// A function whose key was not made by [`FunctionKey::new`] and is not `acceptable` is skipped, with its edges.
+/// A function is skipped with its edges if its key was not made by [`FunctionKey::new`] and is not `acceptable`.
 #[must_use]
 pub fn print(profile: &Profile) -> String {
     let functions = functions(profile);
@@ -37,7 +39,7 @@ struct WritableFunction<'p> {
     quoted: String,
 }
 
-/// Those that can be written, by id.
+/// Returns the functions that can be written, by id.
 fn functions(profile: &Profile) -> Vec<WritableFunction<'_>> {
     identity::ids(profile)
         .into_iter()
@@ -72,7 +74,7 @@ impl<'t> Attributes<'t> {
     fn number(&mut self, name: &str, value: Option<impl Into<u128>>) {
         let Some(value) = value.map(Into::into) else { return };
         match u64::try_from(value) {
-            // The machine's own numbers are written faster.
+            // The standard library writes native integers faster.
             Ok(short) => self.word(name, short),
             Err(_) => self.word(name, value),
         }
@@ -84,14 +86,14 @@ impl<'t> Attributes<'t> {
         }
     }
 
-    /// A text that is not drawn; one that DOT cannot carry is skipped.
+    /// Writes a text that is not drawn; skips one that DOT cannot hold.
     fn quoted(&mut self, name: &str, value: &str) {
         if let Some(quoted) = escape::dot(value) {
             self.word(name, quoted);
         }
     }
 
-    /// A text that is drawn: two backslashes draw one.
+    /// Writes a text that is drawn: two backslashes show one.
     fn drawn(&mut self, name: &str, value: &str) {
         self.quoted(name, &value.replace('\\', "\\\\"));
     }
@@ -234,7 +236,7 @@ fn edges(text: &mut String, profile: &Profile, functions: &[WritableFunction]) {
     }
 }
 
-/// A share of all calls with six decimals, rounded half to even; 0 where nothing was seen.
+/// Share of all calls with six decimals, rounded half to even; 0 if the total is 0.
 struct Label {
     count: u128,
     total: u128,
@@ -246,7 +248,7 @@ impl std::fmt::Display for Label {
             return f.write_str("0.000000");
         }
         let whole = self.count / self.total;
-        // The rest is below the total, so the fraction is at most one million.
+        // The remainder is below the total, so the fraction is at most one million.
         let fraction = scaled(self.count % self.total, 1_000_000, self.total).unwrap_or(0);
         write!(f, "{}.{:06}", whole + fraction / 1_000_000, fraction % 1_000_000)
     }
