@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fdata, the profile of BOLT: what perf2bolt writes, and what a program instrumented by `llvm-bolt -instrument` leaves.
+//! Reads fdata, the profile of BOLT, as written by perf2bolt and by programs instrumented with `llvm-bolt -instrument`.
 //!
-//! A line is a branch and its count: `TYPE SYMBOL OFFSET TYPE SYMBOL OFFSET MISPREDICTED COUNT`, offsets in
-//! hexadecimal from the symbol. Type 1 is a symbol and type 0 an address outside of the program, called `[unknown]`.
-//! Under a first line `no_lbr EVENT` a line is a sample, `TYPE SYMBOL OFFSET COUNT`. Lines of type 3 to 5 are about
-//! memory. In names a blank and a backslash stand behind a backslash; local functions are called `name/file/NUMBER`
-//! or `name/NUMBER`.
+//! A line is a branch and its count: `TYPE SYMBOL OFFSET TYPE SYMBOL OFFSET MISPREDICTED COUNT`, offsets in hexadecimal
+//! from the symbol. Type 1 is a symbol and type 0 an address outside the program, called `[unknown]`. If the first line
+//! is `no_lbr EVENT`, the other lines are samples, `TYPE SYMBOL OFFSET COUNT`. Lines of type 3 to 5 are about memory.
+//! In names, blanks and backslashes are escaped by a backslash. Local functions are called `name/file/NUMBER` or
+//! `name/NUMBER`.
 //!
-//! A branch from one function to the first byte of another is a call, or a tail call, which is as good. One within a function
-//! is none, nor is one into the middle of another function: that is a return.
+//! A branch from one function to the first byte of another is a call or a tail call; both count as calls. A branch
+//! within a function is not a call. A branch into the middle of another function is a return.
 //!
-//! Source: BOLT's documentation, and what perf2bolt and llvm-bolt 19 write (docs/formats/bolt.md).
+//! Source: BOLT's documentation, and the output of perf2bolt and llvm-bolt 19 (docs/formats/bolt.md).
 
 use super::input::InputLines;
 use super::numbers::{decimal, hexadecimal};
@@ -25,7 +25,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::{NoCall, Reason};
 use std::collections::HashMap;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "bolt",
     summary: "BOLT profiles in fdata form (perf2bolt, llvm-bolt -instrument)",
@@ -57,7 +57,7 @@ fn recognises(head: &[u8]) -> bool {
     }
     let rows: Vec<bool> =
         lines.filter(|line| !line.is_empty()).take(LINES).map(|line| row(line, samples).is_some()).collect();
-    // A damaged line among the first is for the reader to name.
+    // If one of the first lines is damaged, the reader reports it.
     rows.first() == Some(&true) && 2 * rows.iter().filter(|fits| **fits).count() >= rows.len()
 }
 
@@ -68,7 +68,7 @@ fn is_header(line: &[u8]) -> bool {
 /// One end of a branch, or the address of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SymbolLocation<'a> {
-    /// Raw, backslashes still in it; None outside of the program.
+    /// Name with its escapes; `None` outside the program.
     symbol: Option<&'a [u8]>,
     offset: u64,
 }
@@ -100,7 +100,7 @@ fn row(line: &[u8], samples: bool) -> Option<FdataRow<'_>> {
     words.next().is_none().then_some(row)
 }
 
-/// `SYMBOL OFFSET` behind its type, of which 0 means the first of three.
+/// Reads `SYMBOL OFFSET` after its type; type 0 is the first of three types.
 fn location<'a>(kind: &[u8], words: &mut EscapedWords<'a>, first: u8) -> Option<SymbolLocation<'a>> {
     let &[digit] = kind else { return None };
     let kind = digit.checked_sub(b'0' + first).filter(|kind| *kind < 3)?;
@@ -110,7 +110,7 @@ fn location<'a>(kind: &[u8], words: &mut EscapedWords<'a>, first: u8) -> Option<
     Some(SymbolLocation { symbol: known.then_some(name), offset })
 }
 
-/// Words between blanks; a backslash takes what follows it into the word.
+/// Words between blanks; a backslash makes the next character a part of the word.
 struct EscapedWords<'a>(&'a [u8]);
 
 impl<'a> Iterator for EscapedWords<'a> {
@@ -194,7 +194,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// ` cycles:u: cache-misses:` as words of the source, which joins several by commas.
+/// Returns event names like ` cycles:u: cache-misses:` as words of the source, which are separated by commas.
 fn event_names(named: &[u8]) -> String {
     const LONGEST: usize = 200;
     let text = String::from_utf8_lossy(&named[..named.len().min(LONGEST)]).into_owned();
@@ -210,7 +210,7 @@ fn event_names(named: &[u8]) -> String {
 struct FdataConversion {
     program: Option<DsoId>,
     name: Vec<u8>,
-    /// The first number of each function with a numbered name.
+    /// First number of each function with a numbered name.
     numbers: HashMap<AddressId, u64>,
 }
 
@@ -261,11 +261,11 @@ impl FdataConversion {
         }
     }
 
-    /// The function of this name, as it stands in the file.
+    /// Adds the function of this name, as written in the file.
     fn place(&mut self, escaped: &[u8], recording: &mut Recording) -> AddressId {
         unescape(escaped, &mut self.name);
         let (name, file, number) = local(&self.name);
-        // BOLT calls the stubs of the linkage table so.
+        // BOLT adds this suffix to stubs of the linkage table.
         let name = match name.strip_suffix(b"@PLT") {
             Some(stem) => [stem, b"@plt"].concat(),
             None => name.to_vec(),
@@ -297,8 +297,8 @@ fn unescape(escaped: &[u8], name: &mut Vec<u8>) {
     }
 }
 
-/// Name, file and number of `name/file/NUMBER` and `name/NUMBER`; all other names are those of global functions. A file may be
-/// a path, a name has no slash.
+/// Splits `name/file/NUMBER` and `name/NUMBER` into name, file and number; all other names denote global functions. A
+/// file may be a path, but a name contains no slash.
 fn local(name: &[u8]) -> (&[u8], Option<&[u8]>, Option<u64>) {
     let global = (name, None, None);
     let Some(last) = name.iter().rposition(|b| *b == b'/') else { return global };
@@ -309,7 +309,7 @@ fn local(name: &[u8]) -> (&[u8], Option<&[u8]>, Option<u64>) {
     (&name[..first], file, Some(number))
 }
 
-/// True if one is the part that was split off the other.
+/// True if one is the split-off part of the other.
 fn parts_of_one(a: &[u8], b: &[u8]) -> bool {
     let text = |name| std::str::from_utf8(local(name).0).ok();
     let (Some(a), Some(b)) = (text(a), text(b)) else { return false };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Branch records added up by their addresses, as `perf2bolt -pa` reads them: what other tools than perf hand to BOLT.
+//! Reads branch records aggregated by address, as read by `perf2bolt -pa`: the format in which tools other than perf
+//! pass data to BOLT.
 //!
-//! A line is a letter, addresses and counts: `B FROM TO COUNT MISPREDICTED` is a branch, `T FROM TO END COUNT` a
-//! branch and the code executed behind it, `R` the same where the branch is a return, `F`, `f` and `r`
-//! (`START END COUNT`) code executed without a branch, `S AT COUNT` a sample, `E NAME` the event of the samples after
-//! it. An address is `[BUILD-ID:]ADDRESS`, in hexadecimal, as the file of the program counts addresses; a build-id
-//! `X` is some other program.
+//! A line is a letter, addresses and counts: `B FROM TO COUNT MISPREDICTED` is a branch, `T FROM TO END COUNT` a branch
+//! and the code executed after it, `R` the same if the branch is a return, `F`, `f` and `r` (`START END COUNT`) code
+//! executed without a branch, `S AT COUNT` a sample, `E NAME` the event of the samples after it. An address is
+//! `[BUILD-ID:]ADDRESS`, a hexadecimal address in the program's file; the build-id `X` denotes another program.
 //!
 //! Source: BOLT's documentation of perf2bolt, of LLVM 19 and later (docs/formats/bolt-aggregated.md).
 
@@ -24,7 +24,7 @@ use sediment_core::profile::source::{
 };
 use sediment_core::skipped::{NoCall, Reason};
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "bolt-aggregated",
     summary: "branch records aggregated by address, for perf2bolt -pa",
@@ -33,7 +33,7 @@ pub(super) const READER: Reader = Reader {
     replay: None,
 };
 
-/// Header of the form that newer perf2bolt writes for itself: the output of perf script, several times over.
+/// Header of the form that newer perf2bolt writes for itself: output of perf script, several times.
 const PERF_TEXT: &[u8] = b"PERFTEXT;";
 const LONGEST_BUILD_ID: usize = 128;
 
@@ -46,7 +46,7 @@ fn recognises(head: &[u8]) -> bool {
     let lines = whole.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let rows: Vec<Option<AggregatedRow<'_>>> =
         lines.filter(|line| !line.is_empty()).take(LINES).map(row).collect();
-    // An event alone says too little; a damaged line among the first is for the reader to name.
+    // A line with an event alone is not enough; if one of the first lines is damaged, the reader reports it.
     let told = rows.iter().flatten().any(|row| !matches!(row, AggregatedRow::Event(_)));
     told && rows[0].is_some() && 2 * rows.iter().flatten().count() >= rows.len()
 }
@@ -199,7 +199,7 @@ impl AggregatedConversion {
         }
     }
 
-    /// None in an unknown program.
+    /// Adds the address; `None` in an unknown program.
     fn place(&self, location: BuildIdAddress<'_>, recording: &mut Recording) -> Option<AddressId> {
         let dso = match location.build_id {
             None => self.program,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output of `perf buildid-list`: a line of a build-id and a path for each file of a recording.
+//! Reads the output of `perf buildid-list`: a line with a build-id and a path for each file of a recording.
 //!
-//! It comes beside a recording whose own format has no build-ids, such as text of `perf script`. Source: tools/perf, `builtin-buildid-list.c`.
+//! It completes a recording whose own format has no build-ids, such as text of `perf script`. Source: tools/perf,
+//! `builtin-buildid-list.c`.
 
 use super::{Input, Recording, input};
 use sediment_core::error::Result;
@@ -11,19 +12,19 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildIdList(BTreeMap<String, Option<String>>);
 
-/// Hexadecimal digits of the shortest and of the longest build-id.
+/// Number of hexadecimal digits of the shortest and the longest build-id.
 const DIGITS: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// Most bytes of a list: a system has thousands of files, of a line each.
+/// Longest list in bytes: a system has thousands of files, with one line each.
 const LONGEST: u64 = 4 << 20;
-/// Bytes of the longest first line.
+/// Longest first line in bytes.
 const LINE: usize = 4096;
 
 impl BuildIdList {
-    /// The build-ids of an input that lists them; None for any other.
+    /// Reads the build-ids of an input that lists them; returns `None` for any other input.
     ///
     /// # Errors
-    /// When the input cannot be read.
+    /// If the input cannot be read.
     pub fn read(input: &dyn Input) -> Result<Option<Self>> {
         let head = input::head(input, LINE)?;
         let first = head.split(|byte| *byte == b'\n').next().and_then(|line| std::str::from_utf8(line).ok());
@@ -34,7 +35,8 @@ impl BuildIdList {
         Ok(std::str::from_utf8(&whole).ok().and_then(Self::parse))
     }
 
-    /// The build-ids of a text; None if a line is something else, or there is none. Two ids of one path tell nothing of it.
+    /// Parses the build-ids of a text; `None` if there are none or a line is something else. A path with two ids counts
+    /// as unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut found = Self::default();
@@ -58,7 +60,7 @@ impl BuildIdList {
         }
     }
 
-    /// Adds those of another list.
+    /// Adds the build-ids of another list.
     pub fn extend(&mut self, other: &Self) {
         for (path, id) in &other.0 {
             match id {
@@ -68,13 +70,13 @@ impl BuildIdList {
         }
     }
 
-    /// True without any.
+    /// True if the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Gives them to the files of a recording that have none, and returns how many got one.
+    /// Sets the build-ids of a recording's files that have none, and returns the number of files that got one.
     pub fn give_to(&self, recording: &mut Recording) -> usize {
         let without = recording.dsos.iter_mut().filter(|dso| dso.build_id.is_none());
         let mut count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plain list of the functions that were entered, in the order in which that happened: one name or address in a line.
+//! Reads a plain list of entered functions in time order, with one name or address per line.
 //!
 //! ```text
 //! # a comment
@@ -10,11 +10,11 @@
 //! libz.so.1:0x2a40
 //! ```
 //!
-//! Any tracer can write it, and a person too. `DSO:` says where a function is, if it is not in the program that was named; `go:` and
-//! `type:` begin names that Go's linker makes. An
-//! address is one of the ELF file, as `nm` prints them. The same function may stand in as many lines as it was entered.
+//! Any tracer, or a person, can write it. `DSO:` gives the DSO of a function that is not in the named program; `go:`
+//! and `type:` are prefixes of names made by Go's linker. An address is an address in the ELF file, as printed by `nm`.
+//! A function may have as many lines as it was entered.
 //!
-//! Source: our own (docs/formats/entry-trace.md).
+//! Source: a format of sediment (docs/formats/entry-trace.md).
 
 use super::input::InputLines;
 use super::numbers::hexadecimal;
@@ -31,7 +31,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::Reason;
 use std::collections::HashMap;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "entry-trace",
     summary: "list of entered functions, one name or address per line",
@@ -40,9 +40,9 @@ pub(super) const READER: Reader = Reader {
     replay: Some(Replay { whole: true, steps }),
 };
 
-/// A small file may have as many functions.
+/// Limit of the number of functions for a small file.
 const MOST_FUNCTIONS: usize = 1 << 16;
-/// One word alone may be anything.
+/// A single word may be anything.
 const FEWEST: usize = 2;
 const HOW: &str = "a line is a name, an address (0x...), or one of these after DSO:, without blanks";
 
@@ -50,7 +50,7 @@ fn recognises(head: &[u8]) -> bool {
     is_list(head) && entries_of(head).any(is_of_program)
 }
 
-/// True if each line is a name or an address; lists that have nothing to do with programs pass, too.
+/// True if each line is a name or an address. Lists that have nothing to do with programs also match.
 pub(super) fn is_list(head: &[u8]) -> bool {
     let mut count = 0;
     entries_of(head).all(|line| {
@@ -59,7 +59,7 @@ pub(super) fn is_list(head: &[u8]) -> bool {
     }) && count >= FEWEST
 }
 
-/// The lines of the beginning of a file that are whole and say something.
+/// Returns the complete lines at the beginning of a file, without comments and empty lines.
 fn entries_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = head.len() < super::HEAD;
     let mut lines: Vec<&[u8]> = head.split(|b| *b == b'\n').collect();
@@ -69,8 +69,8 @@ fn entries_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.into_iter().filter_map(content)
 }
 
-/// True if an entry can only be of a program: an address, an address in a DSO, a mangled name, or a function of every
-/// program.
+/// True if an entry can only come from a program: an address, an address in a DSO, a mangled name, or a function that
+/// every program has.
 fn is_of_program(line: &[u8]) -> bool {
     let mangled = [&b"_Z"[..], b"_R"].iter().any(|start| line.starts_with(start) && line.len() > 4);
     let scoped = memchr::memmem::find(line, b"::").is_some();
@@ -79,13 +79,13 @@ fn is_of_program(line: &[u8]) -> bool {
     mangled || scoped || matches!(line, b"main" | b"_start") || TraceEntry::parse(line).is_some_and(address)
 }
 
-/// A line without its comment lines and blanks; None where nothing is left.
+/// Returns a line without blanks; `None` for comments and empty lines.
 fn content(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii();
     (!line.is_empty() && line[0] != b'#').then_some(line)
 }
 
-/// True if a line holds nothing but a name as linkers know them, or an address.
+/// True if a line contains only an address, or a name with the characters of linkage names.
 fn is_unmistakable(line: &[u8]) -> bool {
     let Some(entry) = TraceEntry::parse(line) else { return false };
     let path = |b: u8| b.is_ascii_alphanumeric() || b"._+-/@".contains(&b);
@@ -111,7 +111,7 @@ enum EntryTarget<'a> {
 }
 
 impl<'a> TraceEntry<'a> {
-    /// The entry in a line that is neither empty nor a comment. None for an address that is none, and nothing behind a DSO.
+    /// Parses a line that is neither empty nor a comment. `None` for an invalid address, or if nothing follows the DSO.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let (dso, rest) = match single_colon(line) {
             Some(at) => (Some(std::str::from_utf8(&line[..at]).ok()?.trim()), line[at + 1..].trim_ascii()),
@@ -135,7 +135,7 @@ impl<'a> TraceEntry<'a> {
     }
 }
 
-/// The first colon that is not one of two, as in the names of C++, and not of a name that Go's linker makes, such as
+/// Finds the first single colon (C++ names contain double ones), except in names made by Go's linker, such as
 /// `type:.eq.main.point`.
 fn single_colon(line: &[u8]) -> Option<usize> {
     const OF_GO: [&[u8]; 2] = [b"go:", b"type:"];
@@ -151,7 +151,7 @@ fn single_colon(line: &[u8]) -> Option<usize> {
     None
 }
 
-/// Hands on each entry, with the line that it stands in.
+/// Passes on each entry with its line number.
 fn entries(
     input: &dyn Input,
     mut hand_on: impl FnMut(&[u8], TraceEntry<'_>, u64) -> Result<()>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recording says of its machine, its time and its files, by which a file without a build-id is recognised.
+//! Data of a recording on its machine, its time and its files, which identifies files without a build-id.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ pub struct RecordingOrigin {
     pub host: Option<String>,
     /// Beginning, in nanoseconds since 1970.
     pub began: Option<u128>,
-    /// Duration in nanoseconds; 0 where unknown.
+    /// Duration in nanoseconds; 0 if unknown.
     pub duration: u64,
 }
 
 impl RecordingOrigin {
-    /// Takes another part of the same recording in: the earlier beginning, and the machine if both name the same.
+    /// Combines it with another part of the same recording: keeps the earlier beginning, and the machine if both agree.
     pub(super) fn append(&mut self, part: &Self) {
         if self.host != part.host {
             self.host = None;
@@ -24,13 +24,13 @@ impl RecordingOrigin {
         self.duration = self.duration.max(part.duration);
     }
 
-    /// Takes the end of the recording, in nanoseconds since 1970, where its beginning is unknown.
+    /// Sets the beginning from the end of the recording, in nanoseconds since 1970, if the beginning is unknown.
     pub fn ended(&mut self, end: u128) {
         self.began.get_or_insert(end.saturating_sub(u128::from(self.duration)));
     }
 }
 
-/// The inodes of a file that was mapped under one path.
+/// Inodes of a file that was mapped under one path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Inode {
     /// Not recorded.
@@ -53,27 +53,27 @@ impl Inode {
     }
 }
 
-/// What a recording has of one file.
+/// Data of a recording on one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileEvidence {
     /// Its inode.
     pub inode: Inode,
-    /// Offset and length of parts that were mapped to be run, the first ones met.
+    /// Offset and length of its executable mappings, the first ones found.
     pub mapped: BTreeSet<(u64, u64)>,
 }
 
 impl FileEvidence {
-    /// Parts that are kept of one file. A linker makes one or two.
+    /// Largest number of mappings that are kept for a file. A linker makes one or two.
     const MOST: usize = 16;
 
-    /// Adds a part that was mapped to be run.
+    /// Adds an executable mapping.
     pub fn add_mapped(&mut self, offset: u64, length: u64) {
         if self.mapped.len() < Self::MOST {
             self.mapped.insert((offset, length));
         }
     }
 
-    /// Adds what was recorded again of the same file.
+    /// Adds further data on the same file.
     pub fn append(&mut self, other: &Self) {
         self.inode.append(other.inode);
         for (offset, length) in &other.mapped {

@@ -6,9 +6,9 @@ use super::AddressId;
 /// Executions of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExecutedInstruction {
-    /// The function that the profiler counts it to.
+    /// Function to which the profiler assigns it.
     pub function: AddressId,
-    /// Its address as the DSO was loaded, at a bias that the recording lacks.
+    /// Its address in memory; the recording does not have the bias.
     pub address: u64,
     /// Number of executions.
     pub count: u64,
@@ -19,13 +19,13 @@ pub struct ExecutedInstruction {
 pub struct StraightRun {
     /// First instruction.
     pub from: AddressId,
-    /// Last instruction, of the same DSO; None: the next jump, call or return, or the last of `MOST_INSTRUCTIONS`.
+    /// Last instruction, in the same DSO; `None`: up to the next jump, call or return, or up to `MOST_INSTRUCTIONS`.
     pub to: Option<AddressId>,
     /// Number of executions.
     pub count: u64,
 }
 
 impl StraightRun {
-    /// Instructions that valgrind translates at once (`--vex-guest-max-insns`).
+    /// Number of instructions that valgrind translates at once (`--vex-guest-max-insns`).
     pub(crate) const MOST_INSTRUCTIONS: usize = 60;
 }

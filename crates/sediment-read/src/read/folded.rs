@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Folded stacks, as flame graphs are drawn from them: `outermost;…;innermost COUNT`, one stack a line.
+//! Reads folded stacks, the input of flame graphs: `outermost;…;innermost COUNT`, one stack per line.
 //!
-//! Many tools write them and none says who did. What they add to names is read: `_[k]` kernel, `_[i]` inlined, `_[j]` compiled
-//! at run time, `-` between the frames of a program and of the kernel.
+//! Many tools write them, but a file does not name its tool. The suffixes of names are recognised: `_[k]` kernel,
+//! `_[i]` inlined, `_[j]` compiled at run time; `-` separates the frames of a program and of the kernel.
 //!
-//! **Process names.** Some tools put the name of the process before the outermost frame. It is no function, and nothing marks
-//! it. A first pass looks for a root that stands right above a function with which a process or thread begins (`_start`,
-//! `start_thread`, `main`): nothing but another such function calls these, so the root is a process's name, and as one tool wrote
-//! all lines, so is every root that is none of these functions and never stands deeper in a stack.
+//! **Process names.** Some tools put the name of the process before the outermost frame. It is not a function, but has
+//! no mark. A first pass searches for a root that is the direct parent of a function with which a process or thread
+//! begins (`_start`, `start_thread`, `main`). Only another such function calls these, so the root is the name of a
+//! process. Because one tool wrote all lines, every root then is a process name, unless it is one of these functions or
+//! also occurs deeper in a stack.
 
 use super::frame_names::{begins_thread, enters_kernel, is_interpreted, is_no_symbol};
 use super::input::InputLines;
@@ -22,7 +23,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::{Nowhere, Reason};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "folded",
     summary: "folded stacks (flame graphs), a;b;c COUNT per line",
@@ -46,39 +47,39 @@ fn recognises(head: &[u8]) -> bool {
         }
         let number = |count: &[u8]| count.iter().all(|b| b.is_ascii_digit() || *b == b'.');
         match frames_and_count(line).filter(|(_, count)| number(count)) {
-            // A stack of one frame could be anything.
+            // A stack with a single frame could be anything.
             Some((frames, _)) => stacks += usize::from(frames.contains(&b';')),
             None => others += usize::from(!line.is_empty()),
         }
     }
-    // A damaged line is refused by its number when the file is read.
+    // When the file is read, a damaged line is reported with its number.
     stacks > 0 && others <= stacks.div_ceil(4)
 }
 
-/// `a;b c` and `12` of `a;b c 12`.
+/// Splits `a;b c 12` into `a;b c` and `12`.
 fn frames_and_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let blank = line.iter().rposition(u8::is_ascii_whitespace)?;
     let (frames, count) = (line[..blank].trim_ascii(), &line[blank + 1..]);
     (!frames.is_empty() && count.first()?.is_ascii_digit()).then_some((frames, count))
 }
 
-/// The frames of a stack, each without the blanks that some tools leave around it.
+/// Returns the frames of a stack, without the blanks that some tools leave around them.
 fn frames_of(stack: &[u8]) -> impl Iterator<Item = &[u8]> {
     stack.split(|b| *b == b';').map(<[u8]>::trim_ascii)
 }
 
-/// True for a line that tools write for people.
+/// True for a line that tools write for readers.
 fn is_comment(line: &[u8]) -> bool {
     line.starts_with(b"#")
         && (frames_and_count(line).is_none() || line.starts_with(b"# ") || !line.contains(&b';'))
 }
 
-/// Summary of a file before its stacks are added up.
+/// Result of the first pass over a file.
 #[derive(Debug, Default)]
 struct FirstPass {
     /// Roots that are names of processes.
     processes: BTreeSet<Vec<u8>>,
-    /// By address without a name: the function above it, the same wherever one is; None where they differ.
+    /// By address without a name: the function called by it, if it is always the same; `None` if it varies.
     above: HashMap<Vec<u8>, Option<Vec<u8>>>,
     lines: u64,
 }
@@ -156,7 +157,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
         seen: counted(first.lines, "stack"),
         ..Recording::default()
     };
-    // An address that calls one function alone is a linkage stub: who called it called that.
+    // An address that calls only one function is a linkage stub: its caller called that function.
     let is_stub = |above: &Vec<u8>| !is_no_symbol(above) && !is_no_symbol(plain(above).0);
     let stubs: HashSet<&[u8]> = first
         .above
@@ -183,7 +184,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
                 process_names += 1;
                 continue;
             }
-            // Behind this mark all frames are the kernel's.
+            // After this mark all frames belong to the kernel.
             kernel |= name == b"-" || name == b"--";
             if kernel {
                 frames.push(StackFrame::System);
@@ -223,12 +224,12 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// An address in place of a name.
+/// True for an address in place of a name.
 fn is_address(name: &[u8]) -> bool {
     is_no_symbol(name) && !name.is_empty() && !name.starts_with(b"[")
 }
 
-/// A name without the mark that some tools put behind it, and the mark.
+/// Returns a name without the suffix of some tools, and the suffix.
 fn plain(name: &[u8]) -> (&[u8], u8) {
     match name {
         [plain @ .., b'_', b'[', mark @ (b'k' | b'i' | b'j' | b'g'), b']'] if !plain.is_empty() => {
@@ -238,7 +239,7 @@ fn plain(name: &[u8]) -> (&[u8], u8) {
     }
 }
 
-/// Frame of a name; None where it was inlined.
+/// Makes the frame of a name; `None` if it was inlined.
 fn frame(recording: &mut Recording, name: &[u8]) -> Option<StackFrame> {
     let (plain, mark) = plain(name);
     Some(match mark {

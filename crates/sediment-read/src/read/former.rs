@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats that former releases read. They are recognised, so that no other reader takes them, and refused with the replacement.
+//! Formats that earlier releases could read. They are still recognised, so that no other reader accepts them, and
+//! refused with advice on the replacement.
 
 use sediment_core::error::{Error, ErrorCode};
 
 /// A format that is no longer read.
 #[derive(Debug)]
 pub struct FormerFormat {
-    /// Name by which a former release chose it.
+    /// Name of the format in an earlier release.
     pub name: &'static str,
     summary: &'static str,
     recognises: fn(&[u8]) -> bool,
     replacement: &'static str,
 }
 
-/// Every format that is no longer read.
+/// All formats that are no longer read.
 pub const FORMER_FORMATS: &[FormerFormat] = &[FormerFormat {
     name: "gprof",
     summary: "the text of gprof",
@@ -36,7 +37,7 @@ impl FormerFormat {
     }
 }
 
-/// True for a flat profile and for a call graph. Some gprofs begin with explanations of the columns.
+/// True for a flat profile and for a call graph. Some versions of gprof begin with an explanation of the columns.
 fn is_gprof_text(head: &[u8]) -> bool {
     let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let begins = |line: &[u8]| {
@@ -48,7 +49,7 @@ fn is_gprof_text(head: &[u8]) -> bool {
     lines.clone().next().is_some_and(begins) || lines.any(is_gprof_header)
 }
 
-/// `time seconds seconds calls ms/call ms/call name` or `index % time self children called name`.
+/// True for `time seconds seconds calls ms/call ms/call name` or `index % time self children called name`.
 fn is_gprof_header(line: &[u8]) -> bool {
     let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
     let has = |beginning: &[u8]| words.iter().any(|word| word.starts_with(beginning));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Classifies frames by the name of the function or object, where a profiler prints nothing else.
+//! Classifies frames by the name of the function or object, for profilers that print nothing else.
 
-/// Beginnings of the names by which the kernel is entered, from a call or by an interrupt. No program has functions of these names.
+/// Prefixes of the kernel's entry functions, for calls and interrupts. No program has functions with these names.
 const KERNEL_ENTRIES: [&[u8]; 61] = [
     // x86, since Linux 4.1 and 5.8.
     b"entry_SYSCALL",
@@ -13,7 +13,7 @@ const KERNEL_ENTRIES: [&[u8]; 61] = [
     b"asm_common_interrupt",
     b"asm_fred_",
     b"asm_call_",
-    // x86 before.
+    // x86 before that.
     b"system_call_fastpath",
     b"system_call_after_swapgs",
     b"int_ret_from_sys_call",
@@ -44,7 +44,7 @@ const KERNEL_ENTRIES: [&[u8]; 61] = [
     b"el0_sync",
     b"el0_irq",
     b"vector_swi",
-    // All.
+    // All architectures.
     b"ret_from_fork",
     b"ret_to_user",
     b"ret_from_intr",
@@ -69,7 +69,7 @@ const KERNEL_ENTRIES: [&[u8]; 61] = [
     b"el1_irq",
     b"el1_sync",
 ];
-/// Entries by their whole names: 32-bit Arm, POWER, s390x, RISC-V, MIPS.
+/// Complete names of entry functions: 32-bit Arm, POWER, s390x, RISC-V, MIPS.
 const WHOLE_KERNEL_ENTRIES: [&[u8]; 30] = [
     b"el0_da",
     b"el0_ia",
@@ -102,7 +102,7 @@ const WHOLE_KERNEL_ENTRIES: [&[u8]; 30] = [
     b"int_with_check",
     b"int_careful",
 ];
-/// Functions deep in the kernel, whatever its entry is called: all that they call is the kernel's, too.
+/// Functions inside the kernel, whatever the name of its entry function: all their callees also belong to the kernel.
 const INSIDE_KERNEL: [&[u8]; 42] = [
     b"do_syscall_64",
     b"do_fast_syscall_32",
@@ -147,7 +147,7 @@ const INSIDE_KERNEL: [&[u8]; 42] = [
     b"el0t_",
     b"trace_do_page_fault",
 ];
-/// Words that a program may use as well: entries where what follows is the kernel's handler of that name.
+/// Names that a program may use too: they are entry functions only if the kernel's handler of the same name follows.
 const UNSURE_ENTRIES: [&[u8]; 30] = [
     b"page_fault",
     b"system_call",
@@ -181,7 +181,7 @@ const UNSURE_ENTRIES: [&[u8]; 30] = [
     b"int_signal",
 ];
 
-/// Functions that nothing else calls than the kernel, the dynamic linker or the C library, at the start of a process or thread.
+/// Functions that only the kernel, the dynamic linker or the C library calls, at the start of a process or thread.
 const BEGINNINGS: [&[u8]; 13] = [
     b"_start",
     b"main",
@@ -199,10 +199,10 @@ const BEGINNINGS: [&[u8]; 13] = [
 ];
 const BEGINNINGS_START: [&[u8]; 3] = [b"__libc_start_", b"libc_start_main_", b"generic_start_main"];
 
-/// True for a function by which a program enters the kernel, or that lies in it: all its callees are the kernel's. `callee`: the
-/// function above it in the stack.
+/// True for a function that enters the kernel, or is inside it: all its callees belong to the kernel. `callee` is the
+/// function that it calls in the stack.
 pub(super) fn enters_kernel(name: &[u8], callee: Option<&[u8]>) -> bool {
-    // perf before Linux 4.1 prints the dot of POWER's functions.
+    // perf before Linux 4.1 prints the dot before POWER's functions.
     let name = name.strip_prefix(b".").unwrap_or(name);
     let begins = |starts: &[&[u8]]| starts.iter().any(|start| name.starts_with(start));
     begins(&KERNEL_ENTRIES)
@@ -213,7 +213,7 @@ pub(super) fn enters_kernel(name: &[u8], callee: Option<&[u8]>) -> bool {
         || UNSURE_ENTRIES.contains(&name) && callee.is_some_and(|callee| handles(callee, name))
 }
 
-/// True for what the entry of an interrupt between processors calls: `smp_reboot_interrupt`, `smp_x86_platform_ipi`.
+/// True for a callee of the entry of an inter-processor interrupt: `smp_reboot_interrupt`, `smp_x86_platform_ipi`.
 fn is_interrupt_handler(name: &[u8]) -> bool {
     name.starts_with(b"smp_") && (name.ends_with(b"_interrupt") || name.ends_with(b"_ipi"))
 }
@@ -250,7 +250,7 @@ pub(super) fn is_interpreted(name: &[u8]) -> bool {
     name.starts_with(b"py::") || memchr::memmem::find(name, b".py:").is_some() || name.ends_with(b".py)")
 }
 
-/// True where a profiler found no symbol: an address, or an object in brackets.
+/// True if a profiler found no symbol: an address, or an object in brackets.
 pub(super) fn is_no_symbol(name: &[u8]) -> bool {
     let digits = name.strip_prefix(b"0x");
     name.is_empty()
@@ -267,7 +267,7 @@ pub(super) fn is_kernel_object(object: &[u8]) -> bool {
     let file = object.rsplit(|b| *b == b'/').next().unwrap_or_default();
     bracketed && !memory.iter().any(|start| object.starts_with(start))
         || modules.iter().any(|ending| object.ends_with(ending))
-        // Distributions put the release behind it.
+        // Distributions append the release.
         || object.contains(&b'/') && (file == b"vmlinux" || file.starts_with(b"vmlinux-"))
 }
 
@@ -295,7 +295,7 @@ mod tests {
         assert!(enters(b"page_fault", Some(b"do_page_fault")) && enters(b"system_call", Some(b"sys_read")));
         assert!(!enters(b"page_fault", Some(b"read_page")) && !enters(b"page_fault", None));
         assert!(enters(b"__x64_sys_read", None) && !enters(b"overflow", Some(b"do_work")));
-        // Ways out of the kernel, softirqs, and interrupts whose entry no list has.
+        // Functions at the exit of the kernel, softirqs, and interrupts whose entry is in no list.
         for name in ["sysret_signal", "call_softirq", "do_IRQ", "smp_reboot_interrupt"] {
             assert!(enters(name.as_bytes(), None), "{name}");
         }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! gmon.out, which programs compiled with `-pg` write as they end.
+//! Reads gmon.out, which programs compiled with `-pg` write when they end.
 //!
-//! After a header of 20 bytes, the file is a sequence of records, each with one byte for its kind: how often a
-//! function was called from an address (an arc), how often the clock found the program in each few bytes of its code
-//! (a histogram), and counts of basic blocks, which nothing writes any more.
+//! After a header of 20 bytes, the file is a sequence of records, each with one byte for its kind: the number of calls
+//! of a function from an address (an arc), the number of clock ticks in each few bytes of the program's code (a
+//! histogram), and counts of basic blocks, which no tool writes any more.
 //!
-//! The file names neither its program nor the size of its addresses. The program has to be named; the byte order shows in
-//! the version that the header begins with; addresses have the size with which the records make up the file to its last byte.
-//! Addresses are those of the ELF file: what is loaded elsewhere is recorded relative to where it was loaded.
+//! The file names neither its program nor the size of its addresses. The user must name the program. The version at the
+//! beginning of the header shows the byte order. The size of addresses is the one with which the records end exactly at
+//! the end of the file. Addresses are addresses in the ELF file, even if the program was loaded elsewhere.
 //!
-//! Source: `sys/gmon_out.h` of the GNU C library, "gprof: Details" in the manual of binutils, and what glibc 2.36 writes
-//! (docs/formats/gmon.md).
+//! Source: `sys/gmon_out.h` of the GNU C library, "gprof: Details" in the manual of binutils, and the output of glibc
+//! 2.36 (docs/formats/gmon.md).
 
 use super::{
     AddressId, DsoId, Input, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Spot,
@@ -24,7 +24,7 @@ use sediment_core::profile::source::{
 };
 use sediment_core::skipped::Reason;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "gmon",
     summary: "gmon.out of a program compiled with -pg",
@@ -35,9 +35,9 @@ pub(super) const READER: Reader = Reader {
 
 const MAGIC: &[u8] = b"gmon";
 const HEADER: usize = 20;
-/// A small file may have this number of addresses.
+/// Limit of the number of addresses for a small file.
 const MOST_ADDRESSES: usize = 180_000;
-/// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
+/// Number of buckets with ticks beyond which neighbours are added up, so that memory stays proportional to the file.
 const MOST_BUCKETS: usize = 1 << 16;
 const HOW: &str = "was the program compiled and linked with -pg, and did it return from main or call exit?";
 
@@ -70,7 +70,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
         ticks: 0,
         most: 0,
     };
-    // An arc may stand before the histogram that says where the program's code is.
+    // An arc may come before the histogram that has the range of the program's code.
     let (mut addresses, mut arcs) = (Vec::new(), 0);
     for record in layout.records(bytes) {
         match record? {
@@ -87,7 +87,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     reading.most = MOST_ADDRESSES + bytes.len() / if layout.address == 8 { 17 } else { 20 };
     let distinct = addresses.len().min(reading.most);
     drop(addresses);
-    // Grown step by step, tables take twice as much.
+    // If they grew step by step, the tables would take twice the memory.
     reading.recording.addresses.reserve_exact(distinct);
     reading.recording.reserve_addresses(distinct);
     reading.recording.transfers.reserve(arcs);
@@ -97,7 +97,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     reading.finish(settings.part)
 }
 
-/// Size and order of the bytes of numbers.
+/// Address size and byte order of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NumberFormat {
     address: usize,
@@ -128,7 +128,7 @@ impl NumberFormat {
             (None, None) => Ok(if wide.is_likely(bytes) { wide } else { narrow }),
             (None, Some(_)) => Ok(wide),
             (Some(_), None) => Ok(narrow),
-            // What gets further is what was meant.
+            // The layout whose records are valid for longer was intended.
             (Some(a), Some(b)) => {
                 let (at, why) = if a.0 >= b.0 { a } else { b };
                 Err(Error::at_offset(at, why).with_hint(
@@ -138,12 +138,12 @@ impl NumberFormat {
         }
     }
 
-    /// Where the records do not fit the file with this layout, and why; None if they do.
+    /// Returns the offset and the reason if the records do not fit the file with this layout; `None` if they fit.
     fn misfit(self, bytes: &[u8]) -> Option<(u64, &'static str)> {
         self.records(bytes).find_map(|record| record.err().map(|misfit| (misfit.at, misfit.why)))
     }
 
-    /// True if arcs join addresses within 4 GB of each other, as in one program.
+    /// True if arcs join addresses within 4 GB of each other, as in a real program.
     fn is_likely(self, bytes: &[u8]) -> bool {
         self.records(bytes).all(|record| match record {
             Ok(GmonRecord::Arc { from, to, .. }) => from == 0 || from.abs_diff(to) < 1 << 32,
@@ -179,7 +179,7 @@ impl From<BadRecord> for Error {
     }
 }
 
-/// The records of a file, until its end or the first invalid one.
+/// Iterates over the records of a file, until its end or the first invalid one.
 struct GmonRecords<'a> {
     layout: NumberFormat,
     bytes: &'a [u8],
@@ -250,7 +250,7 @@ impl<'a> GmonRecords<'a> {
 
 const CUT_OFF: &str = "the file ends inside a record";
 
-/// Where the program's code lies, as the histograms say.
+/// Ranges of the program's code, from the histograms.
 #[derive(Debug, Default)]
 struct HistogramRanges(Vec<(u64, u64)>);
 
@@ -268,7 +268,7 @@ struct GmonConversion {
     code: HistogramRanges,
     arcs: u64,
     ticks: u128,
-    /// Limit of the addresses of arcs.
+    /// Limit of the number of addresses of arcs.
     most: usize,
 }
 
@@ -301,8 +301,8 @@ impl GmonConversion {
         }
     }
 
-    /// Puts the ticks of each bucket to the byte in its middle. With more buckets than can be kept, the ticks of neighbours
-    /// go to the one of them that has the most.
+    /// Adds the ticks of each bucket to the byte in its middle. If there are too many buckets, the ticks of neighbours
+    /// go to the bucket among them with the most ticks.
     fn histogram(&mut self, low: u64, high: u64, buckets: &[u8]) {
         let layout = self.layout;
         let found = || {
@@ -340,7 +340,7 @@ impl GmonConversion {
         self.ticks += u128::from(ticks);
     }
 
-    /// The address of an end of an arc, if there is room for it.
+    /// Returns the address of an end of an arc, if there is room for it.
     fn end(&mut self, address: u64) -> Option<AddressId> {
         if self.recording.addresses.len() < self.most {
             return Some(self.place(address));
@@ -386,7 +386,7 @@ fn groups(numbers: impl Iterator<Item = usize>) -> usize {
     numbers.filter(|number| last.replace(*number) != Some(*number)).count()
 }
 
-/// The byte in the middle of a bucket of a histogram with `number` of them.
+/// Byte in the middle of a bucket of a histogram with `number` buckets.
 fn middle(low: u64, high: u64, bucket: usize, number: u128) -> u64 {
     let inside = u128::from(high - low) * (2 * bucket as u128 + 1) / (2 * number);
     low + u64::try_from(inside).unwrap_or(high - low)
@@ -417,7 +417,7 @@ mod tests {
         let ticks: u128 = kept.iter().map(|(_, ticks)| ticks).sum();
         assert_eq!(ticks, (0..buckets).map(|bucket| 1 + bucket as u128 % 4).sum());
         assert_eq!(recording.skipped.items(Reason::RoundedTick), 1);
-        // Of four buckets with 1, 2, 3 and 4 ticks, the last has the most.
+        // The last of four buckets with 1, 2, 3 and 4 ticks has the most.
         assert_eq!(recording.addresses()[0].spot, Spot::Address(0x1000 + 3 * 4 + 2));
     }
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Input of readers: bytes at an offset, so that a file may be larger than memory.
+//! Input of readers, which is read at offsets, so that a file may be larger than memory.
 
 use memchr::memchr;
 use sediment_core::error::{Error, Result};
 use std::borrow::Cow;
 
-/// Bytes that a reader reads, in memory or in a file that does not change meanwhile.
+/// Bytes for a reader, in memory or in a file that must not change meanwhile.
 pub trait Input: Sync {
     /// Length in bytes.
     fn length(&self) -> u64;
 
-    /// Reads from an offset as many bytes as there are, at most those that fit; 0 only at the end.
+    /// Reads from an offset into the buffer. Returns the number of bytes, which is 0 only at the end.
     ///
     /// # Errors
     /// When the system cannot read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize>;
 
-    /// All bytes, where they are in memory.
+    /// All bytes, if they are in memory.
     fn bytes(&self) -> Option<&[u8]> {
         None
     }
@@ -72,7 +72,7 @@ pub(crate) fn fill(input: &dyn Input, offset: u64, buffer: &mut [u8]) -> Result<
     Ok(filled)
 }
 
-/// The first bytes, at most `most`.
+/// Returns the first bytes, at most `most`.
 ///
 /// # Errors
 /// When the system cannot read.
@@ -86,7 +86,7 @@ pub(crate) fn head(input: &dyn Input, most: usize) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(bytes))
 }
 
-/// All bytes in memory: for formats whose files stay small, or that need to look back.
+/// Returns all bytes in memory, for formats whose files are small, or whose readers must go back.
 ///
 /// # Errors
 /// When the system cannot read.
@@ -94,17 +94,17 @@ pub(crate) fn whole(input: &dyn Input) -> Result<Cow<'_, [u8]>> {
     head(input, usize::MAX)
 }
 
-/// The lines of an input, one after the other, in a buffer of bounded size.
+/// Reads the lines of an input one after the other, in a buffer of bounded size.
 pub(crate) struct InputLines<'a> {
     input: &'a dyn Input,
     buffer: Vec<u8>,
-    /// Where in the input the buffer begins.
+    /// Offset of the buffer in the input.
     base: u64,
-    /// Start of the lines in the buffer that are not handed out yet.
+    /// Start in the buffer of the lines that were not returned yet.
     from: usize,
     number: u64,
     ended: bool,
-    /// Least number of bytes that are read at once.
+    /// Smallest number of bytes to read at once.
     piece: usize,
 }
 
@@ -115,37 +115,37 @@ impl std::fmt::Debug for InputLines<'_> {
 }
 
 impl<'a> InputLines<'a> {
-    /// No line may be longer, in bytes.
+    /// Longest line in bytes.
     pub(crate) const LONGEST: usize = 16 << 20;
     const PIECE: usize = 1 << 18;
 
-    /// The lines from the beginning.
+    /// Starts at the beginning.
     #[must_use]
     pub(crate) fn of(input: &'a dyn Input) -> Self {
         Self::in_pieces(input, Self::PIECE)
     }
 
-    /// The lines from the beginning, read in pieces of about `piece` bytes: small ones where many inputs are read
-    /// side by side.
+    /// Starts at the beginning and reads in pieces of about `piece` bytes: small ones if many inputs are read at the
+    /// same time.
     #[must_use]
     pub(crate) fn in_pieces(input: &'a dyn Input, piece: usize) -> Self {
         let piece = piece.max(1);
         Self { input, buffer: Vec::new(), base: 0, from: 0, number: 0, ended: false, piece }
     }
 
-    /// Number of the line that was handed out last, from 1.
+    /// Number of the last returned line, from 1.
     #[must_use]
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Offset in the input of the line that comes next.
+    /// Offset in the input of the next line.
     #[must_use]
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.from as u64
     }
 
-    /// The next line without its end (`\n` or `\r\n`); None at the end.
+    /// Returns the next line without its end (`\n` or `\r\n`); `None` at the end.
     ///
     /// # Errors
     /// When the system cannot read, or a line is longer than [`Self::LONGEST`].
@@ -184,7 +184,7 @@ impl<'a> InputLines<'a> {
         self.base += self.from as u64;
         self.from = 0;
         let kept = self.buffer.len();
-        // A long line doubles what is read at once, so that its search stays linear.
+        // A long line doubles the amount that is read at once, so that the search takes linear time.
         let piece = self.piece.max(kept);
         self.buffer.resize(kept + piece, 0);
         let count = fill(self.input, self.base + kept as u64, &mut self.buffer[kept..])?;
@@ -198,7 +198,7 @@ impl<'a> InputLines<'a> {
 mod tests {
     use super::*;
 
-    /// Hands out few bytes at a time and has none in memory.
+    /// Input that returns few bytes at a time and has none in memory.
     struct Trickle<'a>(&'a [u8]);
 
     impl Input for Trickle<'_> {

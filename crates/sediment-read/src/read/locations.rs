@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locations of sampled profiles: a function that the profiler named, or an address in a mapped file. What each becomes in a
-//! recording is the same for every format that has both.
+//! Locations of sampled profiles: a function named by the profiler, or an address in a mapped file. All formats that
+//! have both use this conversion to a recording.
 
 use super::stacks::StackFrame;
 use super::{RecordedAddress, RecordedDso, Recording, Spot};
@@ -9,24 +9,24 @@ use sediment_core::skipped::Nowhere;
 
 const LONGEST_NAME: usize = 4096;
 const LONGEST_BUILD_ID: usize = 64;
-/// From here on addresses are the kernel's, on every processor of 64 bits.
+/// First address of the kernel on every 64-bit processor.
 const KERNEL_ADDRESSES: u64 = 1 << 63;
 const KERNELS: [&[u8]; 4] = [b"[kernel", b"[guest.kernel", b"[hypervisor]", b"[k]"];
 /// Names of mappings that are no files.
 const PSEUDO_FILES: [&[u8]; 8] =
     [b"[", b"//anon", b"anon_inode:", b"/dev/zero", b"/memfd:", b"/SYSV", b"linux-vdso", b"linux-gate"];
 
-/// Deeper ones are no call stacks.
+/// Largest depth of a call stack.
 pub(super) const DEEPEST: usize = 1 << 18;
-/// Memory of a passage in a table that doubles as it grows.
+/// Memory of a transfer in a table that doubles when it grows.
 const PASSAGE_COST: usize = 110;
 
-/// Bytes of memory that a profile may still take.
+/// Number of bytes of memory that a profile may still take.
 #[derive(Debug)]
 pub(super) struct MemoryBudget(pub(super) u64);
 
 impl MemoryBudget {
-    /// In proportion to the file, and for small ones what none of them needs.
+    /// Makes a budget proportional to the file, with a minimum that is enough for any small file.
     pub(super) fn of(length: u64) -> Self {
         Self(length.saturating_mul(12).saturating_add(40 << 20))
     }
@@ -39,7 +39,7 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// Takes the memory of the passages that the recording has beyond `before`, and returns their number.
+    /// Takes the memory for the recording's transfers beyond `before`, and returns the number of transfers.
     pub(super) fn take_passages(&mut self, recording: &Recording, before: usize) -> Result<usize> {
         let now = recording.transfer_count();
         self.take((now - before) * PASSAGE_COST)?;
@@ -73,12 +73,12 @@ impl Texts {
     }
 }
 
-/// Memory of this number of bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
+/// Memory of this number of bytes in a vector: it doubles when it grows, and meanwhile has half as much again.
 pub(super) fn grown(bytes: usize) -> usize {
     bytes * 5 / 2
 }
 
-/// A location, as a profile has it.
+/// A location in a profile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ResolvedLocation<'a> {
     pub(super) address: u64,
@@ -86,11 +86,11 @@ pub(super) struct ResolvedLocation<'a> {
     pub(super) function: Option<LocationFunction<'a>>,
 }
 
-/// A mapped file, and where it lies.
+/// A mapped file and its addresses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LocationMapping<'a> {
     pub(super) start: u64,
-    /// Its end; 0 where unknown.
+    /// Its end; 0 if unknown.
     pub(super) limit: u64,
     pub(super) file_offset: u64,
     pub(super) path: &'a [u8],
@@ -101,13 +101,13 @@ pub(super) struct LocationMapping<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LocationFunction<'a> {
     pub(super) name: &'a [u8],
-    /// The linkage name; empty where unknown.
+    /// The linkage name; empty if unknown.
     pub(super) system_name: &'a [u8],
     pub(super) file: &'a [u8],
 }
 
 impl ResolvedLocation<'_> {
-    /// Its frame, with its place added to the recording.
+    /// Returns its frame, and adds its address to the recording.
     pub(super) fn frame(&self, recording: &mut Recording, budget: &mut MemoryBudget) -> Result<StackFrame> {
         let path = self.mapping.map_or(&b""[..], |mapping| mapping.path);
         let high = self.address >= KERNEL_ADDRESSES && !path.starts_with(b"/") && path != b"[vsyscall]";
@@ -142,7 +142,7 @@ impl ResolvedLocation<'_> {
 }
 
 impl LocationFunction<'_> {
-    /// The function by the name that the linker knows, where it was recorded; None where it has none.
+    /// Returns the function by its linkage name, if it was recorded; `None` otherwise.
     fn spot(&self) -> Option<Spot> {
         let name = if self.system_name.is_empty() { self.name } else { self.system_name };
         if name.is_empty() || name.len() > LONGEST_NAME {
@@ -155,9 +155,9 @@ impl LocationFunction<'_> {
 }
 
 impl LocationMapping<'_> {
-    /// The file: none where it says none, or why there can be none.
+    /// Returns the file: `None` if it has no name, or the reason why there cannot be one.
     fn dso(&self) -> std::result::Result<Option<RecordedDso>, Nowhere> {
-        // Go's own build-id is no hexadecimal number, and stands in no ELF note.
+        // Go's own build-id is not a hexadecimal number, and is not in an ELF note.
         let build_id = std::str::from_utf8(self.build_id).ok().filter(|id| {
             !id.is_empty()
                 && id.len() <= 2 * LONGEST_BUILD_ID
@@ -173,16 +173,16 @@ impl LocationMapping<'_> {
         Ok((!path.is_empty()).then(named))
     }
 
-    /// Offset in the file and length, where both are known.
+    /// Offset in the file and length, if both are known.
     fn extent(&self) -> Option<(u64, u64)> {
         let length = self.limit.checked_sub(self.start).filter(|length| *length > 0)?;
         (self.start > 0).then_some((self.file_offset, length))
     }
 
-    /// The byte of the file at an address; None where the mapping does not hold it.
+    /// Returns the byte of the file at an address; `None` if the mapping does not contain it.
     fn spot(&self, address: u64) -> Option<Spot> {
-        // A mapping of the whole address space is one of a profiler that knows no mappings and writes addresses as the ELF file has
-        // them; pprof reads it so.
+        // A profiler that has no mappings writes a mapping of the whole address space, with addresses as in the ELF
+        // file; pprof interprets it in the same way.
         if self.start == 0 && self.file_offset == 0 && matches!(self.limit, 0 | u64::MAX) {
             return Some(Spot::Address(address));
         }
@@ -194,20 +194,20 @@ impl LocationMapping<'_> {
 /// A type of measurement and its unit.
 pub(super) type MeasurementType<'a> = (&'a [u8], &'a [u8]);
 
-/// The index of the type of measurement that counts: the one `wanted`, else samples, else the
-/// processor's time, else the last, as pprof does. None if there is none.
+/// Returns the index of the type of measurement to count: the one named by `wanted`, otherwise samples, otherwise
+/// processor time, otherwise the last one, as in pprof. `None` if there are no types.
 pub(super) fn counted_type(types: &[MeasurementType<'_>], wanted: &[u8]) -> Option<usize> {
     let by_name = |name: &[u8]| types.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
     let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
     counted.or_else(|| types.len().checked_sub(1))
 }
 
-/// A type and its unit as an event of the source.
+/// Formats a type and its unit as an event of the source.
 pub(super) fn event((kind, unit): MeasurementType<'_>) -> String {
     format!("{}/{}", word_of_source(kind), word_of_source(unit))
 }
 
-/// A name of the profile's as one word of the source: that joins several by commas.
+/// Formats a name as one word of the source, which separates several by commas.
 pub(super) fn word_of_source(name: &[u8]) -> String {
     const LONGEST: usize = 60;
     let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
@@ -216,7 +216,7 @@ pub(super) fn word_of_source(name: &[u8]) -> String {
         .collect()
 }
 
-/// Refuses a profile of which nothing has a name or file.
+/// Error for a profile without any names or files.
 pub(super) fn nothing_named(recording: &Recording, hint: &str) -> Error {
     let why: Vec<String> =
         recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
@@ -224,13 +224,13 @@ pub(super) fn nothing_named(recording: &Recording, hint: &str) -> Error {
     Error::new(ErrorCode::Unresolved, what).with_found(why.join("; ").as_bytes()).with_hint(hint)
 }
 
-/// Refuses a profile without samples.
+/// Error for a profile without samples.
 pub(super) fn no_sample() -> Error {
     Error::new(ErrorCode::EmptyRecording, "no sample in the profile")
         .with_hint("was the program idle while recorded? record longer, or under load")
 }
 
-/// Memory of an address: it stands in a list and in a table.
+/// Memory of an address, which is in a list and in a table.
 fn place_cost(spot: &Spot) -> usize {
     let text = match spot {
         Spot::Symbol { name, file } => name.len() + file.as_ref().map_or(0, Vec::len),

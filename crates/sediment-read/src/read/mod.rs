@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Recording`]: what one profiler saw, and [`READERS`], the one table of the formats it is read from.
+//! [`Recording`], the data of one profiler, and [`READERS`], the table of its input formats.
 //!
-//! A reader takes an [`Input`] and returns a [`Recording`] with its skipped items, or an error with line or offset.
-//! It keeps names as the profiler gave them and resolves no address; [`crate::resolve`] does both, once. A recording
-//! adds up, and has no time order. Where a source knows the order, its reader replays it ([`replay()`]), step by
-//! step, in terms of the recording's addresses, once these are resolved.
+//! A reader takes an [`Input`] and returns a [`Recording`] with its skipped items, or an error with line or offset. It
+//! keeps the profiler's names and does not resolve addresses; [`crate::resolve`] does both. A recording has sums, but
+//! no time order. If a source has the order, its reader replays it ([`replay()`]) step by step with the recording's
+//! addresses, after these are resolved.
 //!
-//! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
+//! To add a format, add a file here, a row in [`READERS`], a folder in tests/golden/read and a page in docs/formats.
 
 mod bolt;
 mod bolt_aggregated;
@@ -51,31 +51,31 @@ use sediment_core::{Error, ErrorCode, Result, Skipped};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
-/// Settings for what a file alone does not show.
+/// Settings for information that is not in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadSettings {
-    /// Name of the reader to use, rather than the first that recognises the content.
+    /// Name of the reader to use, instead of the first one that recognises the content.
     pub format: Option<String>,
-    /// Path or name of the program that was recorded, for sources that do not say it.
+    /// Path or name of the recorded program, for sources that do not contain it.
     pub program: Option<String>,
-    /// Which way call stacks were printed, for text that does not say it.
+    /// Direction in which call stacks were printed, for text that does not show it.
     pub stacks: Option<StackOrder>,
-    /// True for one of several parts of a recording. A part may hold nothing, where a recording may not: the file of
-    /// a thread that did nothing, say.
+    /// True for one of several parts of a recording. A part may be empty, such as the file of a thread that did
+    /// nothing; a whole recording may not.
     pub part: bool,
-    /// True to keep the executed code inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
-    /// [`Recording::counts_by_samples`]. It takes time and memory.
+    /// Keep the executed code inside functions, if the file has it: [`Recording::executed`],
+    /// [`Recording::straight_runs`], [`Recording::counts_by_samples`]. It takes time and memory.
     pub executions: bool,
 }
 
 impl ReadSettings {
-    /// The named program as a DSO, for sources that do not say it.
+    /// The named program as a DSO, for sources that do not contain it.
     fn program_dso(&self) -> Option<RecordedDso> {
         self.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None })
     }
 }
 
-/// Which end of a call stack stands first.
+/// Direction of a printed call stack: which end comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackOrder {
     /// The outermost caller.
@@ -84,36 +84,36 @@ pub enum StackOrder {
     CalleeFirst,
 }
 
-/// One format that a profile can be read from.
+/// An input format of recordings.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader {
-    /// Short name, also that of its page in docs/formats and its folder in tests/golden/read.
+    /// Short name, also of its page in docs/formats and of its folder in tests/golden/read.
     pub name: &'static str,
-    /// Program that writes such files.
+    /// Program that writes this format.
     pub summary: &'static str,
-    /// Recognises the format by the start of a file (its first [`HEAD`] bytes, or all); must be cheap and look at the
-    /// content alone.
+    /// Recognises the format by the first [`HEAD`] bytes of a file (or all bytes); must be cheap and look only at the
+    /// content.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads a whole file.
     pub read: fn(&dyn Input, &ReadSettings) -> Result<Recording>,
-    /// Replays the time order, where the format has it.
+    /// Replays the time order, if the format has it.
     pub replay: Option<Replay>,
 }
 
 /// Replay of a format's time order.
 #[derive(Debug, Clone, Copy)]
 pub struct Replay {
-    /// True if it tells the whole run from its start, so that first uses can be ranked; otherwise parts.
+    /// True if it replays the whole run from its start, so that first uses can be ranked; false for parts of a run.
     pub whole: bool,
-    /// Replays the steps in order, in terms of addresses of the recording that was read from this input (it may hold
-    /// those of other inputs too); addresses that the recording does not hold are skipped.
+    /// Replays the steps in order, with addresses of the recording that was read from this input (the recording may
+    /// contain other inputs too). Addresses that the recording does not have are skipped.
     pub steps: ReplayFunction,
 }
 
-/// A function that reads an input again and hands each [`Step`] on to a [`Listener`].
+/// A function that reads an input again and passes each [`Step`] to a [`Listener`].
 pub type ReplayFunction = fn(&dyn Input, &ReadSettings, &Recording, &mut dyn Listener) -> Result<()>;
 
-/// Every format there is, the more specific first.
+/// All formats, the more specific ones first.
 pub const READERS: &[Reader] = &[
     perf_data::READER,
     gmon::READER,
@@ -133,10 +133,10 @@ pub const READERS: &[Reader] = &[
     entry_trace::READER,
 ];
 
-/// Bytes of a file by which its kind is found.
+/// Number of first bytes of a file that decide its format.
 pub const HEAD: usize = 1 << 16;
 
-/// Magic numbers of packed files, and the commands that unpack them to standard output.
+/// Magic numbers of compressed files, and the commands that decompress them to standard output.
 const PACKED: [(&[u8], &str); 6] = [
     (b"\x1f\x8b", "gzip -dc"),
     (b"\xfd7zXZ\0", "xz -dc"),
@@ -146,10 +146,10 @@ const PACKED: [(&[u8], &str); 6] = [
     (b"PK\x03\x04", "unzip -p"),
 ];
 
-/// Reads a recording of whatever kind the content shows.
+/// Reads a recording in the format that the content shows.
 ///
 /// # Errors
-/// When the input is empty, no reader recognises it, or its reader refuses it.
+/// If the input is empty, no reader recognises it, or its reader refuses it.
 pub fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let mut recording = (find(input, settings)?.read)(input, settings)?;
     let counted = !recording.executed.is_empty() || !recording.straight_runs.is_empty();
@@ -157,7 +157,7 @@ pub fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Tells the steps of a recording that was read before; false where the format does not know them.
+/// Replays the steps of a recording that was read before; false if the format does not have them.
 ///
 /// # Errors
 /// As [`read`].
@@ -173,10 +173,10 @@ pub fn replay(
     }
 }
 
-/// The reader for an input: the one that the settings name, else the first that recognises the content.
+/// Returns the reader for an input: the one named in the settings, otherwise the first one that recognises the content.
 ///
 /// # Errors
-/// When the input is empty, no reader recognises it, or there is none of the name.
+/// If the input is empty, no reader recognises it, or no reader has the name.
 pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reader> {
     if let Some(name) = &settings.format {
         if let Some(former) = FormerFormat::named(name) {
@@ -201,7 +201,7 @@ pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reade
     READERS.iter().find(|reader| (reader.recognises)(&head)).ok_or_else(|| {
         let first = &head[..head.len().min(4096)];
         if memchr::memmem::find(first, b"digraph").is_some() {
-            // pprof draws its legend so.
+            // pprof draws its legend with this id.
             if memchr::memmem::find(first, b"subgraph cluster_L").is_some() {
                 return Error::new(
                     ErrorCode::NotARecording,
@@ -242,52 +242,52 @@ pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reade
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DsoId(pub u32);
 
-/// Id of an address of one [`Recording`].
+/// Id of an address in one [`Recording`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressId(pub u32);
 
-/// An executable or shared library as the profiler named it.
+/// An executable or shared library as named by the profiler.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RecordedDso {
-    /// Path or name as recorded; private, and reduced to a label by [`crate::resolve`].
+    /// Recorded path or name; private, and reduced to a label by [`crate::resolve`].
     pub path: String,
-    /// Build-id in lower-case hex, where recorded.
+    /// Build-id in lower-case hex, if recorded.
     pub build_id: Option<String>,
 }
 
-/// Where in a program something happened.
+/// A place in a DSO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Spot {
-    /// A function by the name that the profiler gave it, raw: `@plt` and `@VERSION` still on it.
+    /// A function by the profiler's name, unchanged: it may have `@plt` and `@VERSION`.
     Symbol {
         /// The name.
         name: Vec<u8>,
-        /// Source file as the profiler gave it, where it did.
+        /// Source file in the profiler's notation, if it has one.
         file: Option<Vec<u8>>,
     },
-    /// A byte of the DSO's file, by its offset in that file.
+    /// A byte of the DSO's file, by its offset in the file.
     FileOffset(u64),
-    /// A byte of the DSO by its virtual address, as the ELF file itself counts.
+    /// A byte of the DSO, by its virtual address in the ELF file.
     Address(u64),
 }
 
 /// A [`Spot`] in a DSO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RecordedAddress {
-    /// The DSO, where known.
+    /// The DSO, if known.
     pub dso: Option<DsoId>,
-    /// Where in it.
+    /// The place in it.
     pub spot: Spot,
 }
 
-/// Kind of a passage from one address to another.
+/// Kind of a transfer from one address to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransferKind {
     /// A call.
     Call,
-    /// The target will return to the source, but no code there calls.
+    /// The target will return to the source, but there is no call instruction.
     Uncertain,
-    /// A branch of unknown type: a call if it leads to the first byte of a function and its source is no return.
+    /// A branch of unknown type: a call if it leads to the first byte of a function and its source is not a return.
     Branch,
     /// The target began to run while the source was among the last 8 distinct executed functions.
     Affinity,
@@ -298,23 +298,23 @@ pub enum TransferKind {
 pub struct Recording {
     /// Recorder.
     pub source: ProfileSource,
-    /// Architecture as `uname -m` spells it, where recorded.
+    /// Architecture as `uname -m` spells it, if recorded.
     pub arch: Option<String>,
-    /// Amount of data read, for a person to compare with the profiler's: `3740 samples, 119424 branches`.
+    /// Amount of data read, to compare with the profiler's output: `3740 samples, 119424 branches`.
     pub seen: String,
-    /// All calls that were seen, also those that could not be kept.
+    /// All recorded calls, including those that could not be kept.
     pub total: u128,
     /// Skipped items, by reason.
     pub skipped: Skipped,
-    /// Quality, where the recorder measured it.
+    /// Quality, if the recorder measured it.
     pub quality: RecordingQuality,
-    /// The target of every call is the address that the call returns to by which the callee announced itself:
-    /// [`crate::resolve`] recognises by them the binary that was executed.
+    /// True if the target of every call is a return address in the callee, of its call to a counting function (`-pg`):
+    /// [`crate::resolve`] recognises the executed binary by these addresses.
     pub return_addresses: bool,
     dsos: Vec<RecordedDso>,
     by_dso: HashMap<RecordedDso, DsoId>,
     addresses: Vec<RecordedAddress>,
-    /// Ids of the addresses by their hash: each address is kept once, as a hostile file can hold many.
+    /// Ids of the addresses by their hash. Each address is kept once, because a hostile file can contain many.
     by_address: HashTable<AddressId>,
     hashing: RandomState,
     transfers: HashMap<(AddressId, AddressId, TransferKind), u128>,
@@ -323,11 +323,11 @@ pub struct Recording {
     executed: Vec<ExecutedInstruction>,
     straight_runs: Vec<StraightRun>,
     unwatched: Vec<AddressId>,
-    /// Code inside functions is to be counted by the addresses of samples, as nothing better is known.
+    /// Code inside functions is counted by the addresses of samples, because there is nothing better.
     pub counts_by_samples: bool,
-    /// Nothing is known of code inside functions that are not among the executed ones.
+    /// True if it has no data on code inside functions other than the executed ones.
     pub tells_of_executed_functions: bool,
-    /// Number of samples taken; 0 where the source counts, or does not say.
+    /// Number of samples; 0 if the source counts calls or does not have the number.
     pub samples_taken: u64,
     /// Machine and time of the recording.
     pub origin: RecordingOrigin,
@@ -335,7 +335,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The DSO with this path and build-id, added if it is new.
+    /// Returns the DSO with this path and build-id; adds it if it is new.
     pub fn dso(&mut self, dso: RecordedDso) -> DsoId {
         if let Some(&found) = self.by_dso.get(&dso) {
             return found;
@@ -346,18 +346,18 @@ impl Recording {
         id
     }
 
-    /// What the recording has of the file of a DSO, to be completed.
+    /// Returns the recorded data on the file of a DSO, mutable.
     pub(crate) fn file_mut(&mut self, dso: DsoId) -> &mut FileEvidence {
         self.files.entry(dso).or_default()
     }
 
-    /// What the recording has of the file of a DSO.
+    /// Returns the recorded data on the file of a DSO.
     #[must_use]
     pub fn file(&self, dso: DsoId) -> Option<&FileEvidence> {
         self.files.get(&dso)
     }
 
-    /// This place, added if it is new.
+    /// Returns the id of this address; adds it if it is new.
     pub fn place(&mut self, place: RecordedAddress) -> AddressId {
         let Self { addresses, by_address, hashing, .. } = self;
         let hash = hashing.hash_one(&place);
@@ -378,32 +378,32 @@ impl Recording {
         by_address.reserve(more, |id| hashing.hash_one(&addresses[id.0 as usize]));
     }
 
-    /// This place, where the recording has it.
+    /// Returns the id of this address, if the recording has it.
     #[must_use]
     pub(crate) fn find_address(&self, place: &RecordedAddress) -> Option<AddressId> {
         let same = |id: &AddressId| self.addresses[id.0 as usize] == *place;
         self.by_address.find(self.hashing.hash_one(place), same).copied()
     }
 
-    /// This DSO, where the recording has it.
+    /// Returns the id of this DSO, if the recording has it.
     #[must_use]
     pub(crate) fn find_dso(&self, dso: &RecordedDso) -> Option<DsoId> {
         self.by_dso.get(dso).copied()
     }
 
-    /// Adds to the passages seen from one place to another.
+    /// Adds to the count of transfers from one address to another.
     pub fn add_transfer(&mut self, from: AddressId, to: AddressId, kind: TransferKind, count: u128) {
         let sum = self.transfers.entry((from, to, kind)).or_default();
         *sum = sum.saturating_add(count);
     }
 
-    /// Adds to the own cost at an address, in the source's event.
+    /// Adds to the own cost at an address, in the event of the source.
     pub fn add_samples(&mut self, place: AddressId, cost: u128) {
         let sum = self.samples.entry(place).or_default();
         *sum = sum.saturating_add(cost);
     }
 
-    /// Says that this place was the `rank`-th (from 0) to run for the first time; the lowest rank said stays.
+    /// Sets the rank (from 0) at which this address was first executed; the lowest rank stays.
     pub fn set_first(&mut self, place: AddressId, rank: u64) {
         let kept = self.first.entry(place).or_insert(rank);
         *kept = (*kept).min(rank);
@@ -414,7 +414,8 @@ impl Recording {
         self.executed.extend(executed);
     }
 
-    /// Executions of instructions, in no order; one of several functions or parts stands there several times.
+    /// Executions of instructions, in no particular order; an instruction that belongs to several functions or parts
+    /// occurs several times.
     #[must_use]
     pub fn executed(&self) -> &[ExecutedInstruction] {
         &self.executed
@@ -425,33 +426,33 @@ impl Recording {
         self.straight_runs.push(run);
     }
 
-    /// Code executed without a jump, in no order.
+    /// Code executed without a jump, in no particular order.
     #[must_use]
     pub fn straight_runs(&self) -> &[StraightRun] {
         &self.straight_runs
     }
 
-    /// Adds a block of code of which nothing is known, though its function was looked at.
+    /// Adds a block whose count is unknown although its function was watched.
     pub fn add_unwatched(&mut self, begin: AddressId) {
         self.unwatched.push(begin);
     }
 
-    /// Beginnings of blocks of which nothing is known, though their functions were looked at.
+    /// Beginnings of blocks whose counts are unknown although their functions were watched.
     pub(crate) fn unwatched(&self) -> &[AddressId] {
         &self.unwatched
     }
 
-    /// True if it has affinity edges or ranks of first use already: the reader told the order itself, with weights
-    /// that the steps of a replay do not carry.
+    /// True if it already has affinity edges or ranks of first use: the reader has added the order itself, with weights
+    /// that the steps of a replay do not have.
     #[must_use]
     pub fn tells_order(&self) -> bool {
         !self.first.is_empty() || self.transfers.keys().any(|(_, _, kind)| *kind == TransferKind::Affinity)
     }
 
-    /// Adds another part of the same recording, such as another thread's file.
+    /// Adds another part of the same recording, such as the file of another thread.
     ///
     /// # Errors
-    /// When the other was recorded by other means, so that the counts of the two cannot be compared.
+    /// If the other part was recorded in another way, so that their counts are not comparable.
     pub fn append(&mut self, part: &Self) -> Result<()> {
         if self.source != part.source {
             return Err(Error::new(
@@ -522,7 +523,7 @@ impl Recording {
         &self.addresses
     }
 
-    /// All passages, sorted.
+    /// Returns all transfers, sorted.
     #[must_use]
     pub fn transfers(&self) -> Vec<(AddressId, AddressId, TransferKind, u128)> {
         let mut all: Vec<_> =
@@ -531,13 +532,13 @@ impl Recording {
         all
     }
 
-    /// Number of passages, each pair of addresses and kind once.
+    /// Number of transfers; each pair of addresses and kind counts once.
     #[must_use]
     pub(crate) fn transfer_count(&self) -> usize {
         self.transfers.len()
     }
 
-    /// Own cost by place, sorted by place.
+    /// Returns the own cost by address, sorted by address.
     #[must_use]
     pub fn samples(&self) -> Vec<(AddressId, u128)> {
         let mut all: Vec<_> = self.samples.iter().map(|(&place, &cost)| (place, cost)).collect();
@@ -545,7 +546,7 @@ impl Recording {
         all
     }
 
-    /// Ranks of first use by place, sorted by place.
+    /// Returns the ranks of first use by address, sorted by address.
     #[must_use]
     pub fn first_uses(&self) -> Vec<(AddressId, u64)> {
         let mut all: Vec<_> = self.first.iter().map(|(&place, &rank)| (place, rank)).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers as profilers print them.
+//! Parses numbers in the notation of profilers.
 
-/// The number that these digits are: decimal, no sign, nothing else. None for anything else, no digits, or 2^64 and more.
+/// Parses decimal digits without a sign. `None` for anything else, no digits, or 2^64 and above.
 pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     /// Number of digits that always fit.
     const SAFE: usize = 19;
@@ -15,7 +15,7 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |number, digit| number.checked_mul(10)?.checked_add(value(digit)))
 }
 
-/// The number that these hexadecimal digits are: no prefix, no sign. None for anything else, or 2^64 and more.
+/// Parses hexadecimal digits without a prefix or sign. `None` for anything else, or 2^64 and above.
 pub(super) fn hexadecimal(digits: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_hexdigit))?;
     u64::from_str_radix(text, 16).ok()

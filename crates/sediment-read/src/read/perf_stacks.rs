@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of perf report over call stacks: one folded stack a line (`-g folded,count,caller`).
+//! Reads text of perf report for call stacks, one folded stack per line (`-g folded,count,caller`).
 //!
-//! A report is a sequence of tables, one for each event. Below each row, a function with its own cost, stand the stacks that it
-//! was innermost in: a count, a blank, and the frames. Which end of a stack is which is not printed, but it shows: the function
-//! of its row stands at the inner end. Objects are printed for the functions of rows alone, so a frame is of the object that
-//! its name has there, if that is one.
+//! A report is a sequence of tables, one for each event. Each row is a function with its own cost, followed by the
+//! stacks that end in this function: a count, a blank, and the frames. The report does not state the direction of
+//! stacks, but the function of the row is always at the inner end. Objects are printed only for the functions of rows,
+//! so a frame gets the object that its name has in a row, if there is only one.
 //!
-//! Percentages and trees are refused with the command that prints counts of stacks: a rounded share of a share is no count, and
-//! trees leave out stacks.
+//! Percentages and trees are refused, with the command that prints counts of stacks: a rounded share of a share cannot
+//! be converted to a count, and trees omit stacks.
 //!
-//! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-stacks.md).
+//! Source: perf's manual pages, and the output of perf 6.1 (docs/formats/perf-stacks.md).
 
 use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
 use super::numbers::decimal;
@@ -25,7 +25,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::{Nowhere, Reason};
 use std::collections::{BTreeMap, HashMap};
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "perf-stacks",
     summary: "text of perf report with folded call stacks",
@@ -49,7 +49,7 @@ fn recognises(head: &[u8]) -> bool {
     for line in start.split(|b| *b == b'\n') {
         match StackReportLine::of(line) {
             StackReportLine::Comment(text) if TableHeadings::of(text).is_some() => {
-                // Of branches, which have ends of their own.
+                // Columns of branches, which have two ends.
                 let ends = [&b"Source Sym"[..], b"Target Sym", b"Source Shared", b"Target Shared"];
                 if ends.iter().any(|heading| memmem::find(text, heading).is_some()) {
                     return false;
@@ -70,10 +70,10 @@ fn recognises(head: &[u8]) -> bool {
     false
 }
 
-/// A line, by how it begins.
+/// A line, classified by its beginning.
 enum StackReportLine<'a> {
     Empty,
-    /// Without its `#`.
+    /// A comment without its `#`.
     Comment(&'a [u8]),
     /// `    79.55%  command  object  [.] symbol`
     Row(&'a [u8]),
@@ -84,7 +84,7 @@ enum StackReportLine<'a> {
     },
     /// `47.73% a;b;c`
     Share,
-    /// A line of a tree that shows it is one.
+    /// A line that can occur only in a tree.
     Tree,
     Stray,
 }
@@ -121,20 +121,20 @@ impl<'a> StackReportLine<'a> {
     }
 }
 
-/// The headings of a table: its separator, or the column of objects where there is none.
+/// Headings of a table: its separator or, without one, the column of objects.
 #[derive(Debug, Clone, Copy, Default)]
 struct TableHeadings {
     children: bool,
-    /// Separator that `-t` put between cells, and between frames.
+    /// Separator that `-t` printed between cells and between frames.
     separator: Option<u8>,
-    /// Offset in the line of the column of objects.
+    /// Offset of the column of objects in the line.
     object: Option<usize>,
-    /// Which cell has the objects, with a separator.
+    /// Index of the cell with the objects, in tables with a separator.
     object_cell: Option<usize>,
 }
 
 impl TableHeadings {
-    /// Of a comment without its `#`.
+    /// Parses a comment without its `#`.
     fn of(text: &[u8]) -> Option<Self> {
         let heading = text.trim_ascii();
         let name = [&b"Overhead"[..], b"Children"].into_iter().find(|name| heading.starts_with(name))?;
@@ -157,10 +157,10 @@ impl TableHeadings {
 /// The function of a row.
 #[derive(Debug, Clone, Copy)]
 struct FunctionRow<'a> {
-    /// Empty where the report has no column of symbols.
+    /// Empty if the report has no column of symbols.
     symbol: &'a [u8],
     object: Option<&'a [u8]>,
-    /// Of the kernel, a hypervisor or a guest.
+    /// True for the kernel, a hypervisor or a guest.
     system: bool,
 }
 
@@ -193,13 +193,13 @@ impl<'a> FunctionRow<'a> {
 }
 
 struct Stack<'a> {
-    /// Which of the rows it stands below.
+    /// Number of its row.
     row: u32,
     count: u64,
     frames: &'a [u8],
 }
 
-/// All that a report says.
+/// All data of a report.
 #[derive(Default)]
 struct StackReport<'a> {
     rows: Vec<FunctionRow<'a>>,
@@ -243,7 +243,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Target of stacks: recording and counters.
+/// The recording and counters that stacks are added to.
 struct Adding<'a> {
     recording: Recording,
     objects: HashMap<&'a [u8], Option<&'a [u8]>>,
@@ -271,11 +271,11 @@ impl<'a> Adding<'a> {
                 continue;
             }
             if name == b"0" || name == b"0x0" {
-                // How a chain of frame pointers ends.
+                // The end of a chain of frame pointers.
                 continue;
             }
             if is_system(name, callee(at), self.object(name)) {
-                // All that the kernel called is the kernel.
+                // All callees of the kernel belong to the kernel.
                 frames.push(StackFrame::System);
                 break;
             }
@@ -304,7 +304,7 @@ fn is_system(name: &[u8], callee: Option<&[u8]>, object: Option<&[u8]>) -> bool 
     enters_kernel(name, callee) || object.is_some_and(is_kernel_object)
 }
 
-/// Frame of a name, with the object of the row of this name.
+/// Makes the frame of a name, with the object of the row of this name.
 fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> StackFrame {
     if is_interpreted(name) {
         return StackFrame::Unknown(Nowhere::Interpreted);
@@ -381,7 +381,7 @@ impl<'a> StackReport<'a> {
         report.with_stacks()
     }
 
-    /// The same, if it has any stack.
+    /// Returns itself if it has any stack.
     fn with_stacks(self) -> Result<Self> {
         if self.stacks.is_empty() {
             return Err(Error::new(ErrorCode::EmptyRecording, "no call stack in this perf report")
@@ -390,7 +390,7 @@ impl<'a> StackReport<'a> {
         Ok(self)
     }
 
-    /// The address of a row that something stands below, if that is of the first event that has anything.
+    /// Returns the index of a row with stacks, if it belongs to the first event with data.
     fn kept(&mut self, row: FunctionRow<'a>, event: &'a [u8]) -> Option<u32> {
         if self.rows.is_empty() {
             self.event = event;
@@ -405,7 +405,7 @@ impl<'a> StackReport<'a> {
         Some(self.rows.len() as u32 - 1)
     }
 
-    /// Which end of the stacks the functions of their rows stand at.
+    /// Determines the end of the stacks at which the functions of their rows are.
     fn order(&self, settings: &ReadSettings) -> Result<StackOrder> {
         let (mut first, mut last, mut several) = (true, true, false);
         for stack in &self.stacks {
@@ -423,7 +423,7 @@ impl<'a> StackReport<'a> {
         let shown = match (first, last) {
             (true, false) => Some(StackOrder::CalleeFirst),
             (false, true) => Some(StackOrder::CallerFirst),
-            // Each stack reads the same from both ends, as far as it can be told; or there is none of two frames.
+            // Every stack is symmetric, as far as can be known, or none has two frames.
             (true, true) if several => Some(StackOrder::CallerFirst),
             _ => None,
         };
@@ -444,7 +444,7 @@ impl<'a> StackReport<'a> {
         }
     }
 
-    /// The object of each name that stands in rows; None where that is several.
+    /// Object of each name in rows; `None` if there are several.
     fn objects(&self) -> HashMap<&'a [u8], Option<&'a [u8]>> {
         let mut objects: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
         for row in &self.rows {
@@ -468,13 +468,13 @@ impl FunctionRow<'_> {
     }
 }
 
-/// ` Samples: 44  of event 'cpu-clock:u'`
+/// Parses ` Samples: 44 of event 'cpu-clock:u'`.
 fn event_of(text: &[u8]) -> &[u8] {
     let mut quoted = text.split(|b| *b == b'\'');
     quoted.nth(1).unwrap_or_default()
 }
 
-/// `           17.03%` alone, above a stack of the flat form.
+/// True for ` 17.03%` alone, before a stack of the flat form.
 fn is_bare_share(line: &[u8]) -> bool {
     !line.trim_ascii().contains(&b' ')
 }

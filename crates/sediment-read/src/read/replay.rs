@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steps of a run and their receiver: [`Step`]s, each to a [`Listener`].
+//! [`Step`]s of a run, and their receiver, [`Listener`].
 
 use super::AddressId;
 
 /// One step of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A thread runs here, having run elsewhere before.
+    /// A thread executes this address, after another one.
     Run {
-        /// Which thread; ids are those of the source.
+        /// The thread, by its id in the source.
         thread: u64,
-        /// Where.
+        /// The address.
         place: AddressId,
     },
     /// Gap in this thread: the next step does not follow the one before.
     Gap {
-        /// Which thread.
+        /// The thread.
         thread: u64,
     },
 }
 
-/// Receiver of the steps of a run. Every `FnMut(Step)` is one, and wants them in their order.
+/// Receiver of the steps of a run. Every `FnMut(Step)` is one, and receives all steps in order.
 pub trait Listener {
-    /// Takes the next step.
+    /// Receives the next step.
     fn step(&mut self, step: Step);
 
-    /// Takes the next steps.
+    /// Receives the next steps.
     fn steps(&mut self, steps: &[Step]) {
         steps.iter().for_each(|step| self.step(*step));
     }
 
-    /// True if every step is wanted. Otherwise a reader of samples, between which there are gaps anyway, may tell a
-    /// part of them.
+    /// True if every step is needed. Otherwise a reader of samples, which are separated by gaps anyway, may pass on
+    /// only a part of them.
     fn wants_all(&self) -> bool {
         true
     }
 
-    /// Listeners for this number of workers, each in a thread of its own; or none, where all steps are wanted in
-    /// their order.
+    /// Returns listeners for this number of workers, each used in a thread of its own; none if all steps are needed in
+    /// order.
     ///
-    /// This is for formats that tell of parts of a run, not of [the whole](super::Replay::whole): what a worker tells at a time
-    /// begins with a gap, and which worker tells what, and after what, is left to chance.
+    /// This is for formats with parts of a run, not [the whole](super::Replay::whole). The steps of each part begin
+    /// with a gap. The assignment of parts to workers, and their order, is random.
     fn for_workers(&mut self, _workers: usize) -> Vec<&mut (dyn Listener + Send)> {
         Vec::new()
     }
@@ -52,17 +52,17 @@ impl<F: FnMut(Step)> Listener for F {
     }
 }
 
-/// Choice of the samples that are replayed to a listener that does not want them all.
+/// Chooses the samples that are replayed to a listener that does not need all of them.
 ///
-/// Affinity edges can be far more than the branches they come from, so that of long recordings a part is enough: one
-/// sample in `every`, by a hash of its position among all, whoever reads them and when.
+/// There can be far more affinity edges than branches, so a part of a long recording is enough: one sample in `every`,
+/// chosen by a hash of its position among all samples, independently of the worker and the time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReplaySampling {
     every: u64,
 }
 
 impl ReplaySampling {
-    /// Of a file of this length, as many samples as `told` bytes hold.
+    /// For a file of this length, chooses as many samples as `told` bytes contain.
     pub(super) fn of(length: u64, told: u64, listener: &dyn Listener) -> Self {
         Self { every: if listener.wants_all() { 1 } else { length.div_ceil(told).max(1) } }
     }

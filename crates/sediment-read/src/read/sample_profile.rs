@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sample profiles of LLVM as text: what AutoFDO and llvm-profgen make of branch records for `-fprofile-sample-use`.
+//! Reads LLVM's sample profiles as text, which AutoFDO and llvm-profgen make from branch records for
+//! `-fprofile-sample-use`.
 //!
-//! A function begins with `NAME:TOTAL:HEAD`. Below it, one blank further right, stand its source locations, relative
-//! to its first line: `OFFSET: COUNT`, and behind it `CALLEE:COUNT` for each function that was called there; or
-//! `OFFSET: NAME:TOTAL`, the body of a function that was inlined there, whose own lines stand one more blank to the
-//! right. Lines with `!` are metadata of the function. A profile by context (CS) gives the call path in brackets,
-//! `[main:3 @ f:1 @ g]:TOTAL:HEAD`; where `!Attributes` has bit 0, the last of these was inlined into the one before
-//! it.
+//! A function begins with `NAME:TOTAL:HEAD`. Its source locations follow, indented by one blank and relative to its
+//! first line: `OFFSET: COUNT`, then `CALLEE:COUNT` for each function that was called there; or `OFFSET: NAME:TOTAL`,
+//! the body of a function that was inlined there, whose own lines are indented by one more blank. Lines with `!` are
+//! metadata of the function. A context-sensitive profile (CS) has the call path in brackets, `[main:3 @ f:1 @
+//! g]:TOTAL:HEAD`; if bit 0 of `!Attributes` is set, the last function of the path was inlined into the one before it.
 //!
-//! What is ordered are functions that have code of their own, so an inlined body is no call, and what is called in it is called
-//! by the function around it. There are two passes: which contexts are inlined stands below their lines.
+//! Only functions with code of their own are ordered. Therefore an inlined body is not a call, and calls in it count
+//! for the function that contains it. Two passes are needed, because the metadata of inlined contexts follows their
+//! lines.
 //!
-//! Source: LLVM's documentation of the format (llvm/ProfileData/SampleProfReader.h), and what llvm-profdata 19 reads and writes
-//! (docs/formats/sample-profile.md).
+//! Source: LLVM's documentation of the format (llvm/ProfileData/SampleProfReader.h), and the behaviour of llvm-profdata
+//! 19 (docs/formats/sample-profile.md).
 
 use super::numbers::decimal;
 use super::{
@@ -28,7 +29,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::{Amount, Nowhere, Reason};
 use std::collections::{HashMap, HashSet};
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "sample-profile",
     summary: "sample profiles of LLVM and AutoFDO as text",
@@ -40,7 +41,7 @@ pub(super) const READER: Reader = Reader {
 const CUT_OFF: &str =
     "is the file cut off? copy it again, or write it again: llvm-profdata merge --sample --text";
 const AS_TEXT: &str = "write it as text: llvm-profdata merge --sample --text PROFILE -o profile.txt";
-/// `SPROF42` in LEB128, behind the two bytes that say how it is encoded.
+/// `SPROF42` in LEB128, after the two bytes that state its encoding.
 const BINARY: [u8; 6] = [0xd0, 0xb1, 0xf4, 0xc9, 0x94, 0xa8];
 /// Magic number of AutoFDO's files for GCC.
 const GCOV: &[u8] = b"adcg*704";
@@ -58,13 +59,13 @@ fn recognises(head: &[u8]) -> bool {
     let is_function = |row: &SampleProfileRow<'_>| matches!(row, SampleProfileRow::Function { .. });
     // A name, a line and a column look like a function without a body.
     let is_unmistakable = |row: &Option<SampleProfileRow<'_>>| matches!(row, Some(SampleProfileRow::Function { called, total, head }) if head <= total && is_symbol(called));
-    // A damaged line among the first is for the reader to name.
+    // If one of the first lines is damaged, the reader reports it.
     rows.first().is_some_and(|first| first.as_ref().is_some_and(is_function))
         && (rows.iter().flatten().any(|row| !is_function(row)) || rows.iter().all(is_unmistakable))
         && 2 * rows.iter().flatten().count() >= rows.len()
 }
 
-/// True if a name can be neither a path nor a time of the day.
+/// True if a name cannot be a path or a time of day.
 fn is_symbol(name: &[u8]) -> bool {
     !name[0].is_ascii_digit() && name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
 }
@@ -73,7 +74,7 @@ fn is_binary(head: &[u8]) -> bool {
     head.get(2..8).is_some_and(|bytes| bytes == BINARY) || head.starts_with(GCOV)
 }
 
-/// The lines that say something, with their numbers.
+/// Returns the non-empty lines with their numbers.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let lines = (1..).zip(bytes.split(|b| *b == b'\n'));
     lines
@@ -89,9 +90,9 @@ enum SampleProfileRow<'a> {
     RecordedAddress { callees: &'a [u8] },
     /// The beginning of an inlined body.
     Inlined,
-    /// Attributes of a function or an inlined body: true for the body of its own inlined context.
+    /// Attributes of a function or an inlined body; `inlined` is true for the body of a separate inlined context.
     Attributes { inlined: bool },
-    /// Anything else about a function.
+    /// Other data of a function.
     Further,
 }
 
@@ -102,7 +103,7 @@ fn row(line: &[u8]) -> Option<SampleProfileRow<'_>> {
         let (rest, head) = count_behind_colon(line)?;
         let (called, total) = count_behind_colon(rest)?;
         let (total, head) = (decimal(total)?, decimal(head)?);
-        // Names in other forms than the linker's may hold blanks: `f<a, b>(int)`.
+        // Names that are not linkage names may contain blanks: `f<a, b>(int)`.
         let called = match called.strip_prefix(b"[") {
             Some(context) => context.strip_suffix(b"]")?,
             None => called,
@@ -142,7 +143,7 @@ fn row(line: &[u8]) -> Option<SampleProfileRow<'_>> {
     (!name.is_empty()).then_some(SampleProfileRow::Inlined)
 }
 
-/// Callees and their counts; None for a word that has neither.
+/// Parses callees and their counts; `None` for an invalid word.
 fn callees(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], u64)>> {
     let words = text.split(|b| *b == b' ').filter(|word| !word.is_empty());
     words.map(|word| {
@@ -151,7 +152,7 @@ fn callees(text: &[u8]) -> impl Iterator<Item = Option<(&[u8], u64)>> {
     })
 }
 
-/// Text before and after the last colon: names may have colons too.
+/// Splits a text at the last colon, because names may contain colons too.
 fn count_behind_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memrchr(b':', text)?;
     Some((&text[..at], &text[at + 1..]))
@@ -221,7 +222,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Of every context that was inlined, the context whose function has its code.
+/// Maps every inlined context to the context whose function has its code.
 fn owners(bytes: &[u8]) -> HashMap<&[u8], &[u8]> {
     let mut inlined: HashSet<&[u8]> = HashSet::new();
     let mut current: &[u8] = b"";
@@ -234,7 +235,7 @@ fn owners(bytes: &[u8]) -> HashMap<&[u8], &[u8]> {
             _ => {}
         }
     }
-    // A caller's context is shorter than those of its callees.
+    // A caller's context is shorter than the contexts of its callees.
     let mut contexts: Vec<&[u8]> = inlined.into_iter().collect();
     contexts.sort_unstable_by_key(|context| context.len());
     let mut owners: HashMap<&[u8], &[u8]> = HashMap::new();
@@ -246,7 +247,7 @@ fn owners(bytes: &[u8]) -> HashMap<&[u8], &[u8]> {
     owners
 }
 
-/// The context without its last frame, and without the location in the frame before it.
+/// Returns the context without its last frame, and without the location in the frame before it.
 fn caller_of(context: &[u8]) -> Option<&[u8]> {
     let frames = &context[..memmem::rfind(context, BETWEEN_FRAMES)?];
     count_behind_colon(frames).map(|(frames, _)| frames)
@@ -262,7 +263,7 @@ struct ProgramNames<'a> {
 }
 
 impl<'a> ProgramNames<'a> {
-    /// None for a hash.
+    /// Returns the address of a function; `None` for a hash.
     fn place(&mut self, name: &'a [u8], recording: &mut Recording) -> Option<AddressId> {
         let dso = self.program;
         *self.by_name.entry(name).or_insert_with(|| {

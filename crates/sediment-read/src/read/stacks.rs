@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts call stacks: calls on the way, and own cost.
+//! Converts call stacks to calls and own cost.
 //!
-//! A sampled stack is no count of calls. Each pair of neighbouring frames says that one function called the other and that the
-//! call lasted when the sample was taken, so a passage gets the weight of the stacks it stands in. The rules, for every
-//! profiler of stacks alike:
+//! A sampled stack does not count calls. Each pair of neighbouring frames shows that one function called the other, and
+//! that the call had not returned when the sample was taken. So a pair gets the weight of the stacks that contain it.
+//! The rules are the same for all stack profilers:
 //!
-//! - A pair that stands in one stack several times (recursion) counts once, so that no passage outweighs the samples it was
-//!   seen in. A function that calls itself is such a pair.
+//! - A pair that occurs in a stack several times (recursion) counts once, so that no pair has more weight than its
+//!   samples. A function that calls itself is such a pair.
 //! - The innermost frame gets the own cost.
-//! - A frame that cannot be named breaks the stack: no passage leads across it. Its passages are skipped, by the
+//! - A frame without a name breaks the stack: the frames around it are not a pair. Its own pairs are skipped, with the
 //!   reason why it has no name.
-//! - The kernel is cut off: entering it is no call, and what it costs is nobody's own cost.
+//! - The kernel is cut off: entering it is not a call, and its cost does not count as own cost of any function.
 //!
-//! Pairs are pairs of addresses. Two call sites of one function are two addresses.
+//! Pairs consist of addresses, so two call sites in one function are two addresses.
 
 use super::{AddressId, Recording, TransferKind};
 use sediment_core::skipped::{Amount, Nowhere};
@@ -22,16 +22,16 @@ use sediment_core::skipped::{Amount, Nowhere};
 pub(super) enum StackFrame {
     /// An address of the recording.
     Known(AddressId),
-    /// Something that was called but cannot be named.
+    /// A callee that cannot be named.
     Unknown(Nowhere),
     /// The kernel, a hypervisor or a guest system.
     System,
 }
 
-/// Adds one stack that was seen `count` times: `frames` outermost caller first, and `count` in the source's own unit
-/// (samples, or the event that was sampled).
+/// Adds a stack that was sampled `count` times. `frames` begins with the outermost caller; `count` has the unit of the
+/// source (samples, or the sampled event).
 ///
-/// Each passage, also a skipped one, adds `count` to the recording's total. A stack without frames adds nothing.
+/// Each pair, even a skipped one, adds `count` to the recording's total. A stack without frames adds nothing.
 pub(super) fn add_stack(recording: &mut Recording, frames: &[StackFrame], count: u128) {
     let Some(innermost) = frames.last() else { return };
     match *innermost {
@@ -63,7 +63,7 @@ mod tests {
     use super::super::{RecordedAddress, Spot};
     use super::*;
 
-    /// Adds stacks of one letter a frame, outermost first: `?` has no name, `k` is the kernel.
+    /// Adds stacks with one letter per frame, outermost first: `?` has no name, `k` is the kernel.
     fn recording(stacks: &[(&str, u128)]) -> Recording {
         let mut recording = Recording::default();
         for (stack, count) in stacks {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LLVM's temporal profiles: for some runs of an instrumented program, its functions in the order of first use.
+//! Reads LLVM's temporal profiles: the functions of an instrumented program in order of first use, for some of its
+//! runs.
 //!
-//! Two texts hold them. `llvm-profdata show --temporal-profile-traces` prints one function a line below
-//! `Temporal Profile Trace N (weight=W count=C):`. `llvm-profdata merge --text` writes, below a line `:temporal_prof_traces`, how
-//! many traces there are, of how many runs they were drawn, and for each its weight and a line of names, each with a comma behind
-//! it; lines with `#` are remarks. Local functions are called `file;name`, in older files `file:name`.
+//! There are two forms. `llvm-profdata show --temporal-profile-traces` prints a line `Temporal Profile Trace N
+//! (weight=W count=C):`, followed by one function per line. `llvm-profdata merge --text` writes a line
+//! `:temporal_prof_traces`, followed by the number of traces and the number of runs from which they were drawn. Each
+//! trace has its weight and a line of names, each followed by a comma; lines with `#` are comments. Local functions are
+//! called `file;name`, or `file:name` in older files.
 //!
-//! Source: LLVM's documentation of llvm-profdata, and what version 19 writes (docs/formats/temporal-profile.md).
+//! Source: LLVM's documentation of llvm-profdata, and the output of version 19 (docs/formats/temporal-profile.md).
 
 use super::input::InputLines;
 use super::numbers::decimal;
@@ -23,7 +25,7 @@ use sediment_core::profile::source::{
 };
 use sediment_core::skipped::Reason;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "temporal-profile",
     summary: "temporal profile traces of LLVM, as llvm-profdata prints them",
@@ -61,13 +63,13 @@ fn recognises(head: &[u8]) -> bool {
         || FLAGS.iter().any(|flag| first.eq_ignore_ascii_case(flag))
 }
 
-/// Word of a text of traces.
+/// Token of a text with traces.
 enum Word<'a> {
-    /// A trace begins that stands for this number of runs.
+    /// Begins a trace that represents this number of runs.
     Trace { weight: u64 },
     /// First use of a function.
     Function(&'a [u8]),
-    /// The counters of a function begin.
+    /// Begins the counters of a function.
     Counters,
 }
 
@@ -111,7 +113,7 @@ fn steps(
     listener: &mut dyn Listener,
 ) -> Result<()> {
     let dso = settings.program_dso().map(|program| recording.find_dso(&program));
-    // Traces are of different runs: none follows the other.
+    // Traces come from different runs, so none follows another.
     let mut thread = 0;
     words(input, &mut |word| match word {
         Word::Trace { .. } => {
@@ -129,13 +131,13 @@ fn steps(
     })
 }
 
-/// The function of this name, as LLVM makes names of local functions unique.
+/// Returns the function with this name, in LLVM's notation of unique local names.
 fn spot(name: &[u8]) -> Spot {
     let cut = |sign: u8| {
         let at = memchr::memrchr(sign, name).filter(|at| *at > 0 && at + 1 < name.len())?;
         Some((&name[..at], &name[at + 1..]))
     };
-    // A colon is part of some languages' names, but no file is called so without a dot.
+    // In some languages, names contain colons; but a file name contains a dot.
     let of_file = |(file, _): &(&[u8], &[u8])| {
         file.contains(&b'.')
             && !file.iter().any(|b| matches!(b, b'[' | b'(' | b'<' | b' '))
@@ -175,7 +177,7 @@ fn words(input: &dyn Input, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     Ok(())
 }
 
-/// As `llvm-profdata show` prints them.
+/// Reads the output of `llvm-profdata show`.
 fn shown(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     let mut missing = 0u64;
     while let Some(line) = lines.next()? {
@@ -206,7 +208,7 @@ fn shown(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()
     if missing > 0 { Err(cut_off(lines.number(), missing)) } else { Ok(()) }
 }
 
-/// As `llvm-profdata merge --text` writes them; `lines` stand behind the flag.
+/// Reads the output of `llvm-profdata merge --text`; `lines` begin after the flag.
 fn written(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     let traces = written_number(lines, "the number of traces")?;
     written_number(lines, "the number of sampled runs")?;
@@ -223,7 +225,7 @@ fn written(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<
             say(Word::Function(name));
         }
     }
-    // Counters of functions follow, a blank line behind those of each.
+    // Counters of functions follow; each function's end in a blank line.
     let mut within = false;
     while let Some(line) = lines.next()? {
         let says = !line.trim_ascii().is_empty();
@@ -235,7 +237,7 @@ fn written(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<
     Ok(())
 }
 
-/// The next line that is neither blank nor a remark; None at the end.
+/// Returns the next line that is neither blank nor a comment; `None` at the end.
 fn telling(lines: &mut InputLines<'_>) -> Result<Option<Vec<u8>>> {
     while let Some(line) = lines.next()? {
         let line = line.trim_ascii();

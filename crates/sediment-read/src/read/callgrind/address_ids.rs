@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From functions as a file names them to addresses of a recording, with their costs and calls.
+//! Converts the functions of a file to addresses of a recording, with their costs and calls.
 
 use super::instructions::Instructions;
 use super::names::{self, CallgrindFunction, CallgrindFunctions, CompressedNames};
@@ -10,10 +10,10 @@ use crate::read::{
 use sediment_core::skipped::{Amount, Nowhere, Reason};
 use std::collections::HashMap;
 
-/// No file system here has longer ones, and many functions may be said to be of one file.
+/// No file system here has longer names, and many functions may name the same file.
 const LONGEST_FILE_NAME: usize = 255;
 
-/// The address of each executed function, or the reason why it has none.
+/// Address of each executed function, or the reason why it has none.
 pub(super) struct AddressIds(Vec<std::result::Result<AddressId, Reason>>);
 
 impl AddressIds {
@@ -51,7 +51,7 @@ impl AddressIds {
             let file = base_names[function.file as usize].map(<[u8]>::to_vec);
             Ok(recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file } }))
         };
-        // A name that was only mentioned as the aim of a jump is no place.
+        // A function that was only mentioned as the target of a jump gets no address.
         Self(
             functions
                 .all()
@@ -81,8 +81,8 @@ impl AddressIds {
         recording.add_executed(addresses);
     }
 
-    /// Adds the calls, and their number to the total. valgrind names no linkage stubs but those of `.plt`: code without a name that
-    /// calls one function alone is such a stub, and its callers call that function.
+    /// Adds the calls, and their number to the total. valgrind names only the linkage stubs in `.plt`. Code without a
+    /// name that calls only one function is therefore a stub: its callers call that function.
     pub(super) fn add_calls(
         &self,
         functions: &CallgrindFunctions<'_>,
@@ -103,7 +103,7 @@ impl AddressIds {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
                 (Err(why), _) | (_, Err(why)) => {
                     let [from, to] = [caller, callee].map(|function| &functions.all()[function as usize]);
-                    // The caller is named before its calls: the later line is the nearer one.
+                    // The caller is named before its calls, so the later line is the closer one.
                     let line = from.line.max(to.line);
                     let example = format!("{} -> {} in line {line}", example(from.name), example(to.name));
                     recording.skipped.add(why, count, &example);
@@ -114,7 +114,7 @@ impl AddressIds {
 }
 
 impl AddressIds {
-    /// The one function that each stub calls.
+    /// Returns the only function that each stub calls.
     fn stub_targets(&self, functions: &CallgrindFunctions<'_>, calls: &[PairCount]) -> HashMap<u32, u32> {
         let name = |function: u32| names::function_name(functions.all()[function as usize].name);
         // The first call of each stub goes to the dynamic linker.
@@ -135,7 +135,7 @@ impl AddressIds {
     }
 }
 
-/// The beginning of a name; a name may be long, and stand for many skipped items.
+/// Returns the beginning of a name: a name may be long, and many skipped items may have it.
 fn example(name: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&name[..name.len().min(100)])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Execution counts of instructions, from files that `--dump-instr=yes` wrote: the first position of a line is an
-//! address, whole (`0x…`) or relative to that of the line before (`+3`, `-12`, `*`).
+//! Execution counts of instructions, from files written with `--dump-instr=yes`: the first position of a line is an
+//! address, absolute (`0x…`) or relative to the address in the previous line (`+3`, `-12`, `*`).
 
 use super::{first_number, number};
 
@@ -9,12 +9,12 @@ use super::{first_number, number};
 pub(super) struct Instructions(pub(super) Vec<(u32, u64, u64)>, u64);
 
 impl Instructions {
-    /// None where the first position of lines is none of an instruction.
+    /// `None` if the first position of a line is not an instruction.
     pub(super) fn of(positions: &[u8]) -> Option<Self> {
         positions.starts_with(b"instr").then(Self::default)
     }
 
-    /// Follows the address of a line.
+    /// Updates the address from a line.
     pub(super) fn at(&mut self, line: &[u8]) {
         let position = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         let step = |digits: &[u8]| number(digits).unwrap_or(0);
@@ -26,7 +26,7 @@ impl Instructions {
         };
     }
 
-    /// A line of positions and costs. What is wrong with it, the reader of costs says.
+    /// Reads a line of positions and costs. The reader of costs reports errors in it.
     pub(super) fn executed(&mut self, function: u32, line: &[u8], columns: usize) {
         self.at(line);
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(columns);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! callgrind.out of valgrind --tool=callgrind, and of the programs that write the same format.
+//! Reads callgrind.out of `valgrind --tool=callgrind`, and of programs that write the same format.
 //!
-//! The format is a stream of lines: what a function costs itself (`fn=`, then lines of positions and costs), and whom it calls
-//! (`cfn=`, `calls=COUNT`, then one line with the cost of the callee, which is not the caller's own). Names are compressed to
-//! ids that may be defined wherever they first stand, [`names`] follows them; positions are skipped, as only their number per
-//! line matters here. [`tally`] adds up, so that a call costs neither a hash nor an allocation.
+//! The format is a stream of lines: a function's own cost (`fn=`, then lines of positions and costs), and its calls
+//! (`cfn=`, `calls=COUNT`, then a line with the cost of the callee, which is not the caller's own). Names are
+//! compressed to ids, which are defined at their first use; [`names`] follows them. Positions are skipped, because only
+//! their number per line matters here. [`tally`] adds up the calls without a hash or an allocation per call.
 //!
-//! Source: valgrind's manual, "Callgrind Format Specification", and what valgrind 3.19 writes (docs/formats/callgrind.md).
+//! Source: valgrind's manual, "Callgrind Format Specification", and the output of valgrind 3.19
+//! (docs/formats/callgrind.md).
 
 mod address_ids;
 mod instructions;
@@ -24,7 +25,7 @@ use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::Reason;
 use tally::PairTally;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "callgrind",
     summary: "callgrind.out of valgrind --tool=callgrind",
@@ -72,7 +73,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     parser.finish()
 }
 
-/// Callee of the next `calls=` line, by its `cob=`, `cfi=` and `cfn=`.
+/// Callee of the next `calls=` line, from `cob=`, `cfi=` and `cfn=`.
 #[derive(Default)]
 struct CallTarget {
     object: Option<u32>,
@@ -89,31 +90,31 @@ struct CallgrindParser<'a> {
     functions: CallgrindFunctions<'a>,
     tally: PairTally,
     unknown_lines: u64,
-    /// `calls=0`.
+    /// Number of `calls=0` lines.
     uncounted: u64,
     unknown_example: &'a [u8],
     by_callgrind: bool,
-    /// Name of the first event, once an `events:` line was there.
+    /// Name of the first event, once an `events:` line was read.
     event: Option<&'a [u8]>,
-    /// Positions at the start of each line of costs.
+    /// Number of positions at the start of each line of costs.
     position_columns: usize,
     /// True if costs were read since the last `totals:`.
     open_part: bool,
     /// True if a `totals:` was read.
     closed: bool,
-    /// True if a whole file without counts is valid: one of several threads may have done nothing.
+    /// True if a complete file without counts is valid: one of several threads may have done nothing.
     may_be_empty: bool,
-    /// Cost of the parts that `summary:` announces, in the first event.
+    /// Cost of the parts in the first event, as stated by `summary:`.
     announced: u128,
     object: u32,
-    /// The file that `fl=`, `fi=` or `fe=` named last.
+    /// File of the last `fl=`, `fi=` or `fe=`.
     file: u32,
     function: Option<u32>,
     callee: CallTarget,
-    /// The file that `jfi=` named for the next jump.
+    /// File of `jfi=` for the next jump.
     jump_file: Option<u32>,
     keeps_executions: bool,
-    /// Execution counts of instructions, where positions are instructions.
+    /// Execution counts of instructions, if positions are instructions.
     instructions: Option<Instructions>,
 }
 
@@ -150,7 +151,7 @@ impl<'a> CallgrindParser<'a> {
         }
     }
 
-    /// Reads the line at `at`, and the one after it where the two belong together.
+    /// Reads the line at `at`, and the next one if the two belong together.
     fn read_line(&mut self) -> Result<()> {
         match self.bytes[self.at] {
             b'0'..=b'9' | b'+' | b'-' | b'*' => self.own_costs(),
@@ -171,7 +172,7 @@ impl<'a> CallgrindParser<'a> {
         }
     }
 
-    /// The rest of the line without its end; moves behind it.
+    /// Returns the rest of the line without its end, and moves after it.
     fn take_line(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         let (line, used) = match memchr(b'\n', rest) {
@@ -182,8 +183,8 @@ impl<'a> CallgrindParser<'a> {
         line.trim_ascii_end()
     }
 
-    /// Lines `POSITION… COST…`: what the current function costs itself. Most lines of a file are of this kind, so all that
-    /// stand together are read in one go.
+    /// Reads lines `POSITION… COST…`, the current function's own costs. Most lines of a file are of this kind, so all
+    /// consecutive ones are read together.
     fn own_costs(&mut self) -> Result<()> {
         let Some(function) = self.function else {
             let found = self.take_line();
@@ -228,7 +229,7 @@ impl<'a> CallgrindParser<'a> {
                     return Err(self.bad_cost(start));
                 }
             };
-            // Further events.
+            // Skips further events.
             at = match bytes.get(end) {
                 Some(b'\n') => end + 1,
                 Some(_) => memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |length| end + length + 1),
@@ -253,7 +254,7 @@ impl<'a> CallgrindParser<'a> {
         Ok(())
     }
 
-    /// The lines of costs that stand together, instruction by instruction; they are read for their costs once more.
+    /// Reads consecutive lines of costs by instruction; they are read again for their costs.
     fn executions(&mut self, function: u32) {
         let Some(instructions) = &mut self.instructions else { return };
         let mut rest = &self.bytes[self.at..];
@@ -270,7 +271,7 @@ impl<'a> CallgrindParser<'a> {
         self.error("a cost outside 0 to 2^64 - 1", found)
     }
 
-    /// Any line that begins with a word.
+    /// Reads any line that begins with a word.
     fn named_line(&mut self, line: &'a [u8]) -> Result<()> {
         let (word, rest) = match line.iter().position(|b| matches!(b, b'=' | b':')) {
             Some(end) => (&line[..=end], line[end + 1..].trim_ascii()),
@@ -311,7 +312,7 @@ impl<'a> CallgrindParser<'a> {
                 self.jump_file = None;
                 self.line_after(line)?;
             }
-            // They say where a jump leads, but may define a name that later lines refer to.
+            // These lines have the target of a jump, but may define a name that later lines refer to.
             b"jfi=" => {
                 self.jump_file = Some(self.files.named(rest).map_err(|what| self.unnamed(what, line))?)
             }
@@ -350,7 +351,7 @@ impl<'a> CallgrindParser<'a> {
         Ok(())
     }
 
-    /// `calls=COUNT POSITION…` and the line of inclusive cost after it.
+    /// Reads `calls=COUNT POSITION…` and the next line, which has the inclusive cost.
     fn call(&mut self, line: &'a [u8], rest: &'a [u8]) -> Result<()> {
         let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         let count = number(first)
@@ -365,7 +366,7 @@ impl<'a> CallgrindParser<'a> {
         self.line_after(line)?;
         if let Some(caller) = self.function {
             if count == 0 {
-                // A call that began before the part did.
+                // The call began before this part did.
                 self.uncounted += 1;
             } else {
                 self.tally.add(caller, function, count);
@@ -376,7 +377,7 @@ impl<'a> CallgrindParser<'a> {
         Ok(())
     }
 
-    /// Passes over the line of positions that belongs to the one just read.
+    /// Skips the line of positions that belongs to the previous line.
     fn line_after(&mut self, line: &'a [u8]) -> Result<()> {
         match self.bytes.get(self.at) {
             Some(b'0'..=b'9' | b'+' | b'-' | b'*') => {
@@ -408,7 +409,7 @@ impl<'a> CallgrindParser<'a> {
         self.open_part = false;
     }
 
-    /// Ids hold within one file, and files may stand one after the other in one.
+    /// Ids are valid within one file, and a file may be a concatenation of several.
     fn begin_file(&mut self) {
         self.objects.forget_ids();
         self.files.forget_ids();
@@ -430,7 +431,7 @@ impl<'a> CallgrindParser<'a> {
             return Err(Error::at_line(self.line, "the file ends before a line `events:`")
                 .with_hint(format!("{CUT_OFF}; or {SIBLINGS}")));
         };
-        // Without the totals at its end, a file is whole if it holds all the cost that it announced in front.
+        // Without the totals at its end, a file is complete if it has all the cost that its beginning states.
         if self.by_callgrind && self.open_part && self.functions.cost() != self.announced {
             return Err(
                 Error::at_line(self.line, "the file ends without a line `totals:`").with_hint(CUT_OFF)
@@ -480,9 +481,9 @@ impl<'a> CallgrindParser<'a> {
     }
 }
 
-/// The first cost of a line of positions and costs, and where the next line begins; None for lines that are not of the most
-/// common form: short numbers, one blank between them. Most of a file is of that form, and its numbers vary in length: looking at
-/// eight bytes at once spares the branches that could not be foreseen.
+/// Returns the first cost of a line of positions and costs, and the start of the next line; `None` for lines that are
+/// not of the most common form: short numbers separated by one blank. Most lines are of that form, and their numbers
+/// vary in length: comparing eight bytes at once avoids branches that the processor could not predict.
 #[inline]
 fn short_line(bytes: &[u8], mut at: usize, columns: usize) -> Option<(u64, usize)> {
     for _ in 0..columns {
@@ -502,39 +503,40 @@ fn short_line(bytes: &[u8], mut at: usize, columns: usize) -> Option<(u64, usize
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Eight bytes, the first the lowest.
+/// Reads eight bytes, the first one as the lowest.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Number of bytes of a word before the first blank or line end; None where there is neither.
+/// Number of bytes of a word before the first blank or line end; `None` without one.
 #[inline]
 fn bytes_before_blank(word: u64) -> Option<usize> {
-    // A byte below 33 borrows from its highest bit; what it does to later bytes does not matter.
+    // A byte below 33 borrows from its highest bit; the effect on later bytes does not matter.
     let blanks = word.wrapping_sub(ONES * 0x21) & !word & (ONES * 0x80);
     (blanks != 0).then(|| blanks.trailing_zeros() as usize / 8)
 }
 
-/// The number that the first `length` bytes of a word are, if they are digits; fewer than eight.
+/// Parses the first `length` bytes of a word, fewer than eight, as a decimal number.
 #[inline]
 fn decimal(word: u64, length: usize) -> Option<u64> {
     if length == 0 || length > 7 {
         return None;
     }
     let unused = 64 - 8 * length as u32;
-    // Leading zeros take the place of the bytes that are no part of it.
+    // Leading zeros replace the bytes that do not belong to it.
     let digits = (word << unused).wrapping_sub((ONES * 0x30) << unused);
     if (digits | digits.wrapping_add(ONES * 0x76)) & (ONES * 0x80) != 0 {
         return None;
     }
-    // Neighbouring digits to pairs, pairs to fours, fours to eight.
+    // Combines neighbouring digits to pairs, pairs to groups of four, and groups of four to eight digits.
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
     Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
-/// The number at the start of a text and its length; no number at the end of a line is 0. None if it is none.
+/// Parses the number at the start of a text; returns it with its length. A missing number at the end of a line is 0.
+/// `None` for anything else.
 fn first_number(text: &[u8]) -> Option<(u64, usize)> {
     let mut value: u64 = 0;
     let mut length = 0;
@@ -552,13 +554,13 @@ fn first_number(text: &[u8]) -> Option<(u64, usize)> {
     Some((number(&text[..end])?, end))
 }
 
-/// A number as the format writes it: decimal, or hexadecimal after `0x`.
+/// Parses a number of the format: decimal, or hexadecimal after `0x`.
 fn number(text: &[u8]) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix(b"0x") {
         Some(digits) => (digits, 16),
         None => (text, 10),
     };
-    // from_str_radix takes a sign, the format does not.
+    // from_str_radix accepts a sign, but the format does not.
     if !digits.first()?.is_ascii_hexdigit() {
         return None;
     }

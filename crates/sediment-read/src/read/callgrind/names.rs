@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compressed names: `(ID) name` defines, `(ID)` refers, a bare name stands for itself.
+//! Compressed names: `(ID) name` defines an id, `(ID)` refers to it, and a bare name has no id.
 //!
-//! There are three id spaces: objects, files, functions. [`CompressedNames`] serves the first two; [`CallgrindFunctions`] the third, where a name
-//! belongs to the object and the file it is defined in.
+//! Objects, files and functions have separate ids. [`CompressedNames`] has the first two; [`CallgrindFunctions`] has
+//! functions, whose names belong to the object and the file that define them.
 
 use std::collections::HashMap;
 
-/// Meaning of `(ID)`, by id. Ids are small in valgrind's files, so a table serves; larger ids go to a map, so that
-/// one line with a huge id cannot ask for memory.
+/// Index by id. Ids are small in valgrind's files, so they are in a table; large ids are in a map, so that a line with
+/// a huge id cannot allocate much memory.
 #[derive(Debug)]
 struct Ids {
     table: Vec<u32>,
@@ -78,7 +78,7 @@ fn reference(text: &[u8]) -> NameReference<'_> {
 
 const UNDEFINED: &str = "undefined (id)";
 
-/// Objects, or files.
+/// Names of objects, or of files.
 #[derive(Debug)]
 pub(super) struct CompressedNames<'a> {
     texts: Vec<&'a [u8]>,
@@ -91,17 +91,17 @@ impl<'a> CompressedNames<'a> {
         Self { texts: Vec::new(), by_text: HashMap::new(), ids: Ids::new(input_length) }
     }
 
-    /// The texts by index.
+    /// Returns the texts by index.
     pub(super) fn texts(&self) -> &[&'a [u8]] {
         &self.texts
     }
 
-    /// Id of an unnamed one.
+    /// Returns the id of an unnamed object or file.
     pub(super) fn unknown(&mut self) -> u32 {
         self.intern(b"")
     }
 
-    /// The index of what stands after `ob=`, `fl=` and their like.
+    /// Returns the index for the text after `ob=`, `fl=` and similar.
     pub(super) fn named(&mut self, text: &'a [u8]) -> Result<u32, &'static str> {
         match reference(text) {
             NameReference::Bare(text) => Ok(self.intern(text)),
@@ -127,10 +127,10 @@ impl<'a> CompressedNames<'a> {
     }
 }
 
-/// A function as the file names it.
+/// A function as written in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallgrindFunction<'a> {
-    /// Its name, still with what valgrind adds for recursion and callers.
+    /// Its name, still with valgrind's additions for recursion and callers.
     pub(super) name: &'a [u8],
     /// Its object.
     pub(super) object: u32,
@@ -140,7 +140,7 @@ pub(super) struct CallgrindFunction<'a> {
     pub(super) cost: u128,
     /// True if it was entered or called.
     pub(super) executed: bool,
-    /// The line that names it first.
+    /// Line of its first mention.
     pub(super) line: u64,
 }
 
@@ -167,7 +167,7 @@ impl<'a> CallgrindFunctions<'a> {
     }
 
     pub(super) fn add_cost(&mut self, function: u32, cost: u64) {
-        // 2^64 lines of 2^64 would be needed to overflow it.
+        // It would overflow only after 2^64 lines with a cost of 2^64.
         self.all[function as usize].cost += u128::from(cost);
     }
 
@@ -179,8 +179,8 @@ impl<'a> CallgrindFunctions<'a> {
         self.ids.forget();
     }
 
-    /// The function of an `fn=`. Its object and file are said right before it, so they hold where an earlier line that
-    /// only referred to it had said or implied others.
+    /// Returns the function of an `fn=`. Its object and file come directly before it, so they replace those of earlier
+    /// lines, which only referred to it.
     pub(super) fn defined(
         &mut self,
         text: &'a [u8],
@@ -196,7 +196,7 @@ impl<'a> CallgrindFunctions<'a> {
         Ok(index)
     }
 
-    /// The function of a `cfn=` or `jfn=`.
+    /// Returns the function of a `cfn=` or `jfn=`.
     pub(super) fn named(
         &mut self,
         text: &'a [u8],
@@ -215,7 +215,7 @@ impl<'a> CallgrindFunctions<'a> {
                 Ok(index)
             }
             NameReference::Definition(id, name) => {
-                // The same definition may be repeated, as when dumps are combined.
+                // The same definition may occur twice, for example in combined dumps.
                 if let Some(index) = self.ids.get(id).filter(|index| self.all[*index as usize].name == name) {
                     return Ok(index);
                 }
@@ -232,9 +232,9 @@ impl<'a> CallgrindFunctions<'a> {
     }
 }
 
-/// The function's own name, without the callers (`f'main`) and the depth of recursion (`f'2`) that valgrind appends
-/// to separate them. A mangled name holds no `'`; in a demangled one it may be part of a lambda or a lifetime, so
-/// only the text after the last bracket, or a number at the end, is taken for an addition.
+/// Returns the function's own name, without the callers (`f'main`) and the depth of recursion (`f'2`) that valgrind
+/// appends. A mangled name contains no `'`. In a demangled one it may belong to a lambda or a lifetime, so only the
+/// text after the last bracket, or a number at the end, counts as an addition.
 pub(super) fn function_name(raw: &[u8]) -> &[u8] {
     let Some(first) = memchr::memchr(b'\'', raw) else { return raw };
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'$' | b'@');
@@ -255,7 +255,7 @@ pub(super) fn is_address(name: &[u8]) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// True for the one name of all code before main.
+/// True for the single name that stands for all code before main.
 pub(super) fn is_below_main(name: &[u8]) -> bool {
     name == b"(below main)"
 }

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls added up by caller and callee.
+//! Adds up calls by caller and callee.
 //!
-//! A file lists a function's calls together, one line for each place that calls. Within such a block a table by callee finds the
-//! running sum in one step; blocks are laid one after the other, and sorted and joined whenever they have doubled.
+//! A file lists a function's calls in a block, with one line for each call site. Within a block, a table by callee
+//! finds the running sum in one step. Blocks are appended one after the other, and are sorted and merged whenever their
+//! size has doubled.
 
-/// Calls added up so far.
+/// Sums of the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct PairTally {
-    /// By callee: the block that last called it, and the index of its sum in that block.
+    /// By callee: the last block that called it, and the index of its sum in that block.
     seen: Vec<(u32, u32)>,
     block_number: u32,
     block: Vec<PairCount>,
     joined: Vec<PairCount>,
-    /// Length of `joined` when it was last sorted.
+    /// Length of `joined` after it was last sorted.
     sorted: usize,
 }
 
-/// Calls from one function to another. A pair occurs twice if its sum exceeds 64 bits.
+/// Calls from one function to another. A pair occurs more than once if its sum exceeds 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PairCount {
-    /// The caller in the upper half, the callee in the lower, so that one comparison sorts by both.
+    /// Caller in the upper half and callee in the lower half, so that one comparison sorts by both.
     pair: u64,
     /// Number of calls.
     pub(super) count: u64,
@@ -30,12 +31,12 @@ impl PairCount {
         Self { pair: u64::from(caller) << 32 | u64::from(callee), count }
     }
 
-    /// The function that calls.
+    /// Returns the calling function.
     pub(super) fn caller(self) -> u32 {
         (self.pair >> 32) as u32
     }
 
-    /// The function that is called.
+    /// Returns the called function.
     pub(super) fn callee(self) -> u32 {
         self.pair as u32
     }
@@ -48,7 +49,7 @@ impl PairTally {
     pub(super) fn add(&mut self, caller: u32, callee: u32, count: u64) {
         let slot = callee as usize;
         if slot >= self.seen.len() {
-            // Block numbers begin at 1 for this filling to mean "never".
+            // Block numbers begin at 1, so 0 means "never".
             self.seen.resize((slot + 1).next_power_of_two(), (0, 0));
         }
         let current = self.block_number + 1;
@@ -64,7 +65,7 @@ impl PairTally {
         self.block.push(PairCount::new(caller, callee, count));
     }
 
-    /// The function of the current block has no further calls here; it may come back later.
+    /// Ends the current block. The same function may have another block later.
     pub(super) fn end_block(&mut self) {
         if self.block.is_empty() {
             return;
@@ -80,7 +81,7 @@ impl PairTally {
         }
     }
 
-    /// All calls, sorted by caller, then callee.
+    /// Returns all calls, sorted by caller, then callee.
     pub(super) fn into_calls(mut self) -> Vec<PairCount> {
         self.end_block();
         self.join();

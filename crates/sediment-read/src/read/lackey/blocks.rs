@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which block followed which, counted as they run.
+//! Counts which block followed which.
 //!
-//! Most blocks have one or two that follow them. Each remembers the last two with their counts, so that most runs cost one
-//! comparison; when a third comes, the count of the second goes to the table of all pairs.
+//! Most blocks have one or two successors. Each block keeps its last two with their counts, so that most executions
+//! cost one comparison. When a third one comes, the count of the second goes to the table of all pairs.
 
 use super::Unplaced;
 use crate::read::AddressId;
@@ -15,12 +15,12 @@ const NONE: u32 = u32::MAX;
 struct TracedBlock {
     address: u64,
     place: Result<AddressId, Unplaced>,
-    /// Which mapping of files the address is of.
+    /// Number of the set of mappings that the address belongs to.
     era: u32,
     next: [Successor; 2],
 }
 
-/// A block that followed, and how often since its count was put away.
+/// A successor of a block, and the number of times since its count was put into the table.
 #[derive(Debug, Clone, Copy)]
 struct Successor {
     block: u32,
@@ -29,17 +29,17 @@ struct Successor {
 
 const NEVER: Successor = Successor { block: NONE, count: 0 };
 
-/// Blocks by address, and what followed them.
+/// Blocks by address, and their successors.
 #[derive(Debug)]
 pub(super) struct BlockSuccessors {
     blocks: Vec<TracedBlock>,
-    /// Open table of the blocks of this era by address; [`NONE`] where empty.
+    /// Hash table of the blocks of this era by address; [`NONE`] if empty.
     by_address: Vec<u32>,
     used: usize,
     factor: u64,
     era: u32,
     pairs: Counts,
-    /// Blocks with which a thread began.
+    /// First blocks of threads.
     starts: Vec<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Default for BlockSuccessors {
             blocks: Vec::new(),
             by_address: vec![NONE; SMALLEST],
             used: 0,
-            // Random: a stranger must not choose where the addresses of a file fall.
+            // Random, so that nobody can choose where the addresses of a file fall.
             factor: RandomState::new().hash_one(0u8) | 1,
             era: 0,
             pairs: Counts::default(),
@@ -60,21 +60,22 @@ impl Default for BlockSuccessors {
     }
 }
 
-/// Result of [`BlockSuccessors::into_counts`]: addresses by block, passages from block to block, first blocks.
+/// Result of [`BlockSuccessors::into_counts`]: addresses by block, counts of transfers from block to block, first
+/// blocks.
 type CountsOfBlocks = (Vec<Result<AddressId, Unplaced>>, Vec<(u32, u32, u64)>, Vec<u32>);
 
 impl BlockSuccessors {
-    /// Number of blocks, those of former eras included.
+    /// Number of blocks, including those of former eras.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Number of executions that followed no other.
+    /// Number of executions without a predecessor.
     pub(super) fn starts(&self) -> u64 {
         self.starts.len() as u64
     }
 
-    /// The block at an address, which runs after `previous`; None if it is new.
+    /// Finds the block at an address, which runs after `previous`; `None` if it is new.
     #[inline]
     pub(super) fn follow(
         &mut self,
@@ -97,7 +98,7 @@ impl BlockSuccessors {
         Some((block, self.blocks[block as usize].place))
     }
 
-    /// Adds a block that is new at this address, and that runs after `previous`.
+    /// Adds a new block at this address, which runs after `previous`.
     pub(super) fn add(
         &mut self,
         previous: Option<u32>,
@@ -119,14 +120,14 @@ impl BlockSuccessors {
         block
     }
 
-    /// Addresses mean other code from here on.
+    /// From here on, addresses denote other code.
     pub(super) fn forget_addresses(&mut self) {
         self.by_address = vec![NONE; SMALLEST];
         self.used = 0;
         self.era += 1;
     }
 
-    /// The addresses of the blocks, the counts of one following another, and the first ones.
+    /// Returns the addresses of the blocks, the counts of successors, and the first blocks.
     pub(super) fn into_counts(mut self) -> CountsOfBlocks {
         for (number, block) in self.blocks.iter().enumerate() {
             for next in block.next {

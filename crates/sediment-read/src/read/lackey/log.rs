@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lines of the log that matter, one after the other.
+//! Iterates over the relevant lines of the log.
 //!
-//! Nearly all lines are `SB ` and eight digits: those are taken apart eight bytes at once.
+//! Nearly all lines are `SB ` and eight digits, so they are parsed eight bytes at once.
 
 use super::super::numbers::hexadecimal;
 use super::super::{Input, input};
@@ -11,26 +11,26 @@ use sediment_core::error::{Error, Result};
 /// Meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogEvent<'a> {
-    /// The block at this address runs.
+    /// The block at this address was executed.
     Block(u64),
-    /// Switch to this thread.
+    /// The log continues with this thread.
     Thread(u32),
-    /// Another process begins here.
+    /// Another process begins.
     Started,
-    /// The file whose symbols are read; the next line may have its address.
+    /// valgrind reads the symbols of this file; the next line may have its address.
     Object(&'a [u8]),
-    /// The code of that file: where it was linked to lie, and where it lies.
+    /// Address of that file's code: as linked, and in memory.
     Loaded { linked: u64, loaded: u64 },
-    /// The file whose code lies here is unmapped.
+    /// The file with code at this address is unmapped.
     Discarded { code: u64 },
 }
 
-/// Facts of the log about the whole run.
+/// Facts about the whole run from the log.
 #[derive(Debug, Default)]
 pub(super) struct RunFacts {
     /// The architecture, as `uname -m` spells it.
     pub(super) arch: Option<String>,
-    /// True if valgrind's options are listed without the one that keeps blocks apart.
+    /// True if valgrind's options are listed and the option that separates blocks is missing.
     pub(super) chased: bool,
     /// True if it records how the program ended.
     pub(super) ended: bool,
@@ -48,7 +48,7 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     })
 }
 
-/// Hands every event on, with the number of its line, and returns what is known in the end.
+/// Passes on every event with its line number, and returns the facts known at the end.
 pub(super) fn each(
     input: &dyn Input,
     event: &mut impl FnMut(LogEvent<'_>, u64) -> Result<()>,
@@ -58,7 +58,7 @@ pub(super) fn each(
     let mut offset = 0u64;
     loop {
         let kept = buffer.len();
-        // A long line doubles what is read at once, so that its search stays linear.
+        // A long line doubles the amount that is read at once, so that the search takes linear time.
         let piece = PIECE.max(kept);
         buffer.resize(kept + piece, 0);
         let count = input::fill(input, offset, &mut buffer[kept..])?;
@@ -89,7 +89,7 @@ struct LogParser {
 }
 
 impl LogParser {
-    /// Takes all whole lines, and returns how many bytes they have.
+    /// Parses all complete lines, and returns their length in bytes.
     fn lines(
         &mut self,
         bytes: &[u8],
@@ -129,7 +129,7 @@ impl LogParser {
             };
         }
         let Some(said) = said(line) else {
-            // What the program itself wrote, if its output goes to the same file; a block may follow on the same line.
+            // Output of the program itself, if it goes to the same file; a block may follow on the same line.
             let block = memmem::rfind(line, b"SB ").and_then(|at| address(&line[at + 3..]));
             return Ok(block.filter(|(_, digits)| *digits >= 8).map(|(address, _)| LogEvent::Block(address)));
         };
@@ -193,7 +193,8 @@ impl LogParser {
     }
 }
 
-/// Text of valgrind's own lines: `==PID== TEXT` or `--PID-- TEXT`, with a time before the number where asked for.
+/// Returns the text of valgrind's own lines: `==PID== TEXT` or `--PID-- TEXT`, with a time before the number if the
+/// option is set.
 fn said(line: &[u8]) -> Option<&[u8]> {
     let mark = line.get(..2).filter(|mark| matches!(*mark, b"==" | b"--"))?;
     const LONGEST_MARK: usize = 40;
@@ -207,7 +208,7 @@ fn said(line: &[u8]) -> Option<&[u8]> {
     Some(text.strip_prefix(b" ").unwrap_or(text))
 }
 
-/// A whole text of hexadecimal digits, and how many they are.
+/// Parses a text of hexadecimal digits; also returns their number.
 fn address(digits: &[u8]) -> Option<(u64, usize)> {
     let number = if digits.len() > 16 { None } else { hexadecimal(digits) };
     Some((number?, digits.len()))
@@ -217,24 +218,25 @@ fn prefixed(text: &[u8]) -> Option<u64> {
     address(text.strip_prefix(b"0x")?).map(|(number, _)| number)
 }
 
-/// Eight hexadecimal digits, in lower case as valgrind prints them: all bytes at once.
+/// Parses eight hexadecimal digits, in lower case as valgrind prints them, all bytes at once.
 #[inline]
 fn eight_digits(text: &[u8]) -> Option<u64> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let word = u64::from_be_bytes(text.try_into().ok()?);
-    // Letters have bit 6, digits do not. Either kind has its own range, tested by sums that stay within their byte.
+    // Letters have bit 6, digits do not. Each kind has its own range, which is tested by sums that stay within their
+    // byte.
     let letters = (word >> 6) & ONES;
     let low = word & (0x0f * ONES);
     let upper = word & (0xf0 * ONES);
     let expected = (0x30 * ONES) + letters * 0x30;
-    // Digits are 0 to 9, letters a to f, whose lower halves are 1 to 6.
+    // Digits are 0 to 9, and letters are a to f, whose lower halves are 1 to 6.
     let too_high = (low + (0x76 * ONES) + letters * 3) & (0x80 * ONES);
     let from_a = (low + letters * 0x0f) & (letters * 0x10);
     if upper != expected || too_high != 0 || from_a != letters * 0x10 {
         return None;
     }
     let values = low + letters * 9;
-    // Halves of bytes to bytes, to pairs, to the number.
+    // Combines half bytes to bytes, to pairs, and to the number.
     let bytes = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
     let pairs = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
     Some((pairs | pairs >> 16) & 0xffff_ffff)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The log of valgrind --tool=lackey --trace-superblocks=yes: every executed block, in order.
+//! Reads the log of `valgrind --tool=lackey --trace-superblocks=yes`: every executed block, in order.
 //!
-//! A line `SB ADDRESS` stands for each block, by its address in memory. With `-v -v` the log also says which file's
-//! symbols were read, where its code was mapped, and when it was unmapped. `--trace-sched=yes` adds the thread.
-//! [`log`] parses the lines, [`objects`] turns memory addresses into addresses of files, [`blocks`] counts which
-//! block followed which. Two blocks in a row are a passage of unknown kind: [`crate::resolve`] makes it a call where
-//! it leads to a function's first byte.
+//! Each block has a line `SB ADDRESS` with its address in memory. With `-v -v` the log also names the files whose
+//! symbols were read, with the addresses of their code, and the times at which they are unmapped. `--trace-sched=yes`
+//! adds the thread. [`log`] parses the lines, [`objects`] converts memory addresses to addresses in files, [`blocks`]
+//! counts which block followed which. Two consecutive blocks are a transfer of unknown kind: [`crate::resolve`] makes
+//! it a call if it leads to a function's first byte.
 //!
-//! Source: valgrind's manual, "Lackey", and what valgrind 3.19 writes (docs/formats/lackey.md).
+//! Source: valgrind's manual, "Lackey", and the output of valgrind 3.19 (docs/formats/lackey.md).
 
 mod blocks;
 mod log;
@@ -26,7 +26,7 @@ use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::Reason;
 use std::collections::HashMap;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "lackey",
     summary: "log of valgrind --tool=lackey --trace-superblocks=yes",
@@ -38,8 +38,8 @@ pub(super) const READER: Reader = Reader {
 /// Command that records such a log.
 const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-guest-chase=no --trace-sched=yes -v -v \
                        --log-file=lackey.%p.out PROGRAM";
-/// Limit of different blocks; one more for each of this number of executed ones: no program executes all of its code
-/// only once, and a damaged file must not ask for more memory than a whole one.
+/// Limit of different blocks, plus one for each of this number of executed blocks. No program executes all of its code
+/// only once, and a damaged file must not take more memory than an intact one.
 const MOST_BLOCKS: u64 = 100_000;
 const RUNS_PER_BLOCK: u64 = 8;
 
@@ -86,7 +86,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// A block was executed from its address to the next jump, once for each entry.
+/// Adds the executed blocks: each ran from its address to the next jump, once for each entry.
 fn add_straight_runs(recording: &mut Recording) {
     for (from, count) in recording.samples() {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
@@ -119,7 +119,7 @@ fn steps(
     Ok(())
 }
 
-/// Why a block has no place.
+/// Reason why a block has no address in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unplaced {
     NoObject,
@@ -133,21 +133,21 @@ fn place_of(found: ObjectLookup<'_>, recording: &mut Recording) -> std::result::
     Ok(recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) }))
 }
 
-/// Number of executed blocks without an address.
+/// Number of executed blocks without an address in a file.
 #[derive(Debug, Default)]
 struct UnplacedRuns {
     no_object: u64,
     not_utf8: u64,
 }
 
-/// Goes through a log and keeps what holds at each line.
+/// Walks through a log, and keeps the state at each line.
 #[derive(Debug, Default)]
 struct LogWalk {
     objects: AddressSpaceFiles,
     blocks: BlockSuccessors,
-    /// The last executed block of each thread that does not run now.
+    /// Last executed block of each thread that is not running now.
     waiting: HashMap<u64, Option<u32>>,
-    /// Processes and threads in one number: the processes of a log come one after the other.
+    /// Process and thread in one number: the processes of a log come one after the other.
     thread: u64,
     previous: Option<u32>,
     process: u64,
@@ -156,7 +156,7 @@ struct LogWalk {
 }
 
 impl LogWalk {
-    /// Next event; where a block with an address was executed, its thread and address.
+    /// Handles the next event. Returns thread and address of an executed block that has an address.
     #[inline]
     fn event(
         &mut self,
@@ -233,7 +233,7 @@ impl LogWalk {
 }
 
 impl BlockSuccessors {
-    /// Adds the counts to a recording, the one that the addresses are of.
+    /// Adds the counts to a recording, to which the addresses belong.
     fn put_into(self, recording: &mut Recording) {
         let (addresses, passages, starts) = self.into_counts();
         recording.transfers.reserve(passages.len());

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file lies where in memory, as far as the log tells.
+//! Addresses of files in memory, as far as the log has them.
 //!
-//! valgrind says for each file where its `.text` was linked to lie (`svma`) and where it lies (`avma`); the difference is where
-//! the file's address 0 is. Files do not overlap, so an address belongs to the file that begins last before it. Where a file
-//! ends is not said; an address behind its end finds no function later.
+//! valgrind prints for each file the address of its `.text` as linked (`svma`) and in memory (`avma`); the difference
+//! is the bias of the file. Files do not overlap, so an address belongs to the file with the closest beginning before
+//! it. The log does not have the ends of files; for an address after the end, no function is found later.
 
 use sediment_core::error::{Error, Result};
 
-/// A file that lies, or lay, in memory.
+/// A file that is, or was, mapped.
 #[derive(Debug)]
 struct LoadedFile {
     path: Vec<u8>,
-    /// First address that may be its.
+    /// First address that may belong to it.
     start: u64,
-    /// Where its `.text` lies.
+    /// Address of its `.text`.
     code: u64,
-    /// Difference between an address and the file's own.
+    /// Difference between addresses in memory and in the file.
     bias: u64,
     mapped: bool,
-    /// The highest address of a block executed while this was the file that it belonged to; None for none.
+    /// Highest address of a block that was executed while it belonged to this file; `None` if there was none.
     highest: Option<u64>,
 }
 
@@ -27,24 +27,24 @@ struct LoadedFile {
 pub(super) struct AddressSpaceFiles {
     /// Sorted by `start`.
     objects: Vec<LoadedFile>,
-    /// The file of the line before, whose place comes next.
+    /// File of the previous line, whose address comes next.
     next: Option<Vec<u8>>,
-    /// True if a process began and its mappings are not known yet.
+    /// True if a process has begun and its mappings are not known yet.
     fresh: bool,
 }
 
-/// Object at an address.
+/// Result of looking up an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ObjectLookup<'a> {
-    /// A file, and the address as the file itself counts.
+    /// A file, and the address in that file.
     Object { path: &'a [u8], address: u64 },
-    /// Nothing that was named.
+    /// No named file.
     Nothing,
 }
 
-/// More files than this no process maps: its mappings are limited.
+/// More files than any process maps: the number of its mappings is limited.
 const MOST_OBJECTS: usize = 4096;
-/// Executables that lie where they were linked to begin at a multiple of it.
+/// Executables at their linked address begin at a multiple of this.
 const ALIGNMENT: u64 = 4 << 20;
 
 impl AddressSpaceFiles {
@@ -52,18 +52,19 @@ impl AddressSpaceFiles {
         self.objects.is_empty()
     }
 
-    /// A process begins. If it tells of its own files, those before are another's; if not, it was forked with all of them.
+    /// A process begins. If it lists its own files, the former ones belong to another process; if not, it was forked
+    /// with all of them.
     pub(super) fn process_started(&mut self) {
         self.fresh = true;
         self.next = None;
     }
 
-    /// The file of which the next line may say where it lies.
+    /// Names the file whose address may be in the next line.
     pub(super) fn named(&mut self, path: &[u8]) {
         self.next = Some(path.to_vec());
     }
 
-    /// Address of the file named last. True where addresses of earlier blocks now mean something else.
+    /// Sets the address of the last named file. True if addresses of earlier blocks now denote something else.
     pub(super) fn loaded(&mut self, linked: u64, loaded: u64, line: u64) -> Result<bool> {
         let Some(path) = self.next.take() else { return Ok(false) };
         let mut changed = false;
@@ -72,8 +73,8 @@ impl AddressSpaceFiles {
             self.objects.clear();
         }
         let bias = loaded.wrapping_sub(linked);
-        // A file that lies where it was linked to does not say where it begins. valgrind's own is none of the program's, and
-        // is all that is named where a program has no data that valgrind could tell it by.
+        // For a file at its linked address, the log does not have the beginning. valgrind's own file does not belong to
+        // the program, and is the only named one if a program has no data by which valgrind recognises it.
         let own = path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(b"lackey-"));
         let start = match bias {
             0 if !own && self.objects.iter().all(|object| object.start > loaded) => 0,
@@ -103,7 +104,7 @@ impl AddressSpaceFiles {
         Ok(changed)
     }
 
-    /// The file whose code lies here is unmapped. True where addresses of earlier blocks now mean something else.
+    /// Unmaps the file with code at this address. True if addresses of earlier blocks now denote something else.
     pub(super) fn discarded(&mut self, code: u64) -> bool {
         let after = self.objects.partition_point(|object| object.start <= code);
         match after.checked_sub(1).map(|at| &mut self.objects[at]) {
@@ -115,7 +116,7 @@ impl AddressSpaceFiles {
         }
     }
 
-    /// Remembers that a block was executed here.
+    /// Records that a block at this address was executed.
     pub(super) fn touch(&mut self, address: u64) {
         let after = self.objects.partition_point(|object| object.start <= address);
         if let Some(object) = after.checked_sub(1).map(|at| &mut self.objects[at]) {
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn an_address_belongs_to_the_file_that_begins_last_before_it() {
         let mut objects = AddressSpaceFiles::default();
-        // As valgrind has them: a program that lies where it was linked to, the loader, valgrind's own file, a library.
+        // As in valgrind's log: a program at its linked address, the loader, valgrind's own file, a library.
         load(&mut objects, "program", 0x40_1040, 0x40_1040);
         load(&mut objects, "ld.so", 0x1060, 0x400_1060);
         load(&mut objects, "lackey", 0x5800_1000, 0x5800_1000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables that the profiles of one message share, by index from 0: strings, functions, locations, mappings, attributes,
-//! stacks. Entry 0 of each is empty and means none.
+//! Tables shared by the profiles of one message, with indices from 0: strings, functions, locations, mappings,
+//! attributes, stacks. Entry 0 of each is empty and means "none".
 
 use super::super::Recording;
 use super::super::locations::{self, DEEPEST, MemoryBudget, Texts, grown};
@@ -11,7 +11,8 @@ use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
 use std::ops::Range;
 
-/// Attribute of a mapping: the build-id of the ELF file. Other attributes have hashes of the file that are no build-id.
+/// Attribute of a mapping: the build-id of the ELF file. Other attributes have hashes of the file that are not
+/// build-ids.
 const BUILD_ID: &[u8] = b"process.executable.build_id.gnu";
 /// Attribute of a location: the kind of code.
 const FRAME_TYPE: &[u8] = b"profile.frame.type";
@@ -30,7 +31,7 @@ struct DictionaryMapping {
     file_offset: u64,
     path: u32,
     attributes: Range<u32>,
-    /// Text of its build-id; it has none before all tables are read.
+    /// Text of its build-id; missing until all tables are read.
     build_id: AttributeText,
 }
 
@@ -38,7 +39,7 @@ struct DictionaryMapping {
 struct DictionaryLocation {
     address: u64,
     mapping: u32,
-    /// The last function of its lines, into which those before it were inlined; 0 where there is none.
+    /// Function of its last line, into which the functions of the earlier lines were inlined; 0 if there is none.
     function: u32,
     attributes: Range<u32>,
 }
@@ -46,12 +47,12 @@ struct DictionaryLocation {
 /// An attribute, or the text of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum AttributeText {
-    /// None, or of another type.
+    /// No text, or another type.
     #[default]
     None,
-    /// In the table of strings.
+    /// Index in the table of strings.
     String(u32),
-    /// In the attribute itself, kept by the number here.
+    /// Text in the attribute itself, by its number.
     Own(u32),
 }
 
@@ -59,20 +60,20 @@ enum AttributeText {
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
     strings: Texts,
-    /// Texts that attributes have themselves.
+    /// Texts in attributes themselves.
     own: Texts,
     functions: Vec<DictionaryFunction>,
     mappings: Vec<DictionaryMapping>,
     locations: Vec<DictionaryLocation>,
     attributes: Vec<(u32, AttributeText)>,
-    /// Locations of the stacks in `lists`, the innermost first.
+    /// Ranges of the stacks' locations in `lists`, the innermost first.
     stacks: Vec<Range<u32>>,
     /// Locations of stacks, and attributes of mappings and locations.
     lists: Vec<u32>,
     frames: Vec<Option<StackFrame>>,
 }
 
-/// An index; what does not fit is outside of every table.
+/// Converts an index; one that does not fit is outside every table.
 fn index(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -113,7 +114,7 @@ impl Dictionary {
         Ok(tables)
     }
 
-    /// One row of the table of this name.
+    /// Reads a row of the table of this name.
     fn row<'a>(
         &mut self,
         table: &str,
@@ -182,8 +183,8 @@ impl Dictionary {
         budget.take(grown(size))
     }
 
-    /// Hands on the integers of a row by the names of their fields, also those of the messages within, each of which begins with
-    /// its own name and 0. Texts within are kept, and handed on by their number. Returns the row's list.
+    /// Passes on the integers of a row by the names of their fields, including those of inner messages, each of which
+    /// begins with its own name and 0. Inner texts are kept and passed on as their number. Returns the row's list.
     fn fields<'a>(
         &mut self,
         row: MessageNode<'a>,
@@ -220,7 +221,7 @@ impl Dictionary {
             _ => Ok(()),
         })?;
         let list = from..lists.len() as u32;
-        // Lists of nothing are the same, wherever they would stand.
+        // Empty lists are equal, wherever they are.
         Ok(if list.is_empty() { 0..0 } else { list })
     }
 
@@ -234,17 +235,17 @@ impl Dictionary {
         self.stacks.len()
     }
 
-    /// A string by its index.
+    /// Returns a string by its index.
     pub(super) fn string(&self, index: u32) -> Result<&[u8]> {
         self.strings.get(index as usize).ok_or_else(|| missing("string", index, self.strings.count()))
     }
 
-    /// A sample type's string by its index.
+    /// Returns a sample type's string by its index.
     pub(super) fn name(&self, number: u64) -> Result<&[u8]> {
         self.string(index(number))
     }
 
-    /// Locations of a stack, the innermost first.
+    /// Returns the locations of a stack, the innermost first.
     pub(super) fn stack(&self, number: u64) -> Result<&[u32]> {
         let at = index(number);
         let range = self.stacks.get(at as usize).ok_or_else(|| missing("stack", at, self.stacks.len()))?;
@@ -259,7 +260,7 @@ impl Dictionary {
         &self.lists[range.start as usize..range.end as usize]
     }
 
-    /// Value of the attribute of this name among those of a row.
+    /// Returns the value of the attribute with this name among the attributes of a row.
     fn attribute(&self, of: Range<u32>, name: &[u8]) -> Result<AttributeText> {
         for &at in self.list(&of) {
             let found = self.attributes.get(at as usize);
@@ -279,7 +280,7 @@ impl Dictionary {
         }
     }
 
-    /// The frame of the location of this index.
+    /// Returns the frame of the location with this index.
     pub(super) fn frame(
         &mut self,
         at: u32,

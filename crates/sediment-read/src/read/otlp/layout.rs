@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two layouts of `Sample`. 1.9 has values in field 2, attributes in 3 and the link in 4; since 1.10 they are in 4, 2
-//! and 3. No message says its version, and both are valid protocol buffers.
+//! Distinguishes the two layouts of `Sample`. Version 1.9 has values in field 2, attributes in 3 and the link in 4;
+//! since 1.10 they are in 4, 2 and 3. Messages do not contain their version, and both layouts are valid protocol
+//! buffers.
 //!
-//! Differences, sample by sample:
-//! - Field 4 or 3 by its kind: values and attributes are packed lists, a link is an integer.
-//! - Field 2 alone, without timestamps: values, as a sample has values or timestamps. So 1.9.
-//! - Field 2 alone, with timestamps: values are as many as timestamps, and attributes stand in their table. What can be neither
-//!   attributes nor values decides; where both are possible, the sample says nothing.
+//! A sample shows its layout as follows:
+//! - Field 4 or 3: the kind of the field decides, because values and attributes are packed lists and a link is an
+//!   integer.
+//! - Only field 2, without timestamps: version 1.9, because a sample has values or timestamps.
+//! - Only field 2, with timestamps: there are as many values as timestamps, and attributes are indices of their table.
+//!   If the field can be only one of them, that decides; if both are possible, the sample shows nothing.
 //!
-//! One message has one layout: samples that say different ones are refused. Where none says anything, it is the newer one.
+//! A message has one layout: samples with different ones are an error. If no sample shows it, the newer one is assumed.
 //!
-//! JSON has names, which are the same in both; it becomes the newer one.
+//! JSON has names, which are the same in both layouts; it is converted to the newer one.
 
 use super::super::protobuf::{self, DamagedMessage, Fields, MessageShape, WireValue};
 use super::document::Document;
 use super::message::{SAMPLE, SAMPLE_1_9};
 use sediment_core::error::Result;
 
-/// The layout of a message, as its samples so far show it.
+/// Layout of a message, as shown by its samples so far.
 #[derive(Debug, Default)]
 pub(super) struct MessageLayout {
     told: Option<&'static MessageShape>,
 }
 
 impl MessageLayout {
-    /// Takes in what one sample says, in a message with this number of attributes.
+    /// Adds the evidence of one sample, in a message with this number of attributes.
     pub(super) fn add(&mut self, bytes: &[u8], attributes: u64, document: Document<'_>) -> Result<()> {
         if document.from_json {
             return Ok(());
@@ -43,13 +45,13 @@ impl MessageLayout {
         }
     }
 
-    /// The declaration by which the samples of the message are read.
+    /// Returns the declaration for reading the samples of the message.
     pub(super) fn shape(&self) -> &'static MessageShape {
         self.told.unwrap_or(&SAMPLE)
     }
 }
 
-/// The layout that a sample can only have; None for either.
+/// Returns the only layout that a sample can have; `None` if both are possible.
 fn says(bytes: &[u8], attributes: u64) -> std::result::Result<Option<&'static MessageShape>, DamagedMessage> {
     let (mut older, mut newer) = (false, false);
     let (mut second, mut times) = (None, 0);

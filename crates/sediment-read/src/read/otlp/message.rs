@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The messages of OpenTelemetry's profiles by their declaration.
+//! Messages of OpenTelemetry's profiles, with their declarations.
 //!
-//! A field that the declaration does not have, or of another kind, is refused with its offset: messages carry no version, and
-//! numbers changed from version to version.
+//! A field that is not in the declaration, or has another kind, is an error with its offset, because messages do not
+//! contain their version, and field numbers changed between versions.
 //!
 //! Source: `opentelemetry/proto/profiles/v1development/profiles.proto` of github.com/open-telemetry/opentelemetry-proto, 1.9.0 to
 //! 1.11.0; "JSON Protobuf Encoding" of the OpenTelemetry protocol's specification.
@@ -127,7 +127,7 @@ static ATTRIBUTE: MessageShape = shape(
     &[("key_strindex", Number), ("value", Message(&ANY_VALUE)), ("unit_strindex", Number)],
 );
 
-/// `string_value_strindex` is there since 1.10.
+/// `string_value_strindex` exists since 1.10.
 static ANY_VALUE: MessageShape = shape(
     "AnyValue",
     &[
@@ -142,7 +142,8 @@ static ANY_VALUE: MessageShape = shape(
     ],
 );
 
-/// The messages of a file in protocol buffers. A collector's file exporter writes several, each behind its length.
+/// Returns the messages of a file in protocol buffers. A collector's file exporter writes several, each after its
+/// length.
 pub(super) fn messages(document: Document<'_>) -> Result<Vec<&[u8]>> {
     let mut rest = document.bytes;
     if rest.first() != Some(&0) {
@@ -238,8 +239,8 @@ pub(super) fn each_number(
     Ok(())
 }
 
-/// True for the first bytes of a message in protocol buffers, or of several behind their lengths: of the outer levels, which no
-/// version has changed, the fields are as declared, and one of them has content.
+/// True for the first bytes of a message in protocol buffers, or of several after their lengths: the fields of the
+/// outer levels, which are the same in all versions, match the declaration, and one of them has content.
 pub(super) fn begins(head: &[u8]) -> bool {
     let mut first = head;
     if let Some((length, rest)) = head.split_first_chunk().filter(|_| head[0] == 0) {
@@ -249,7 +250,7 @@ pub(super) fn begins(head: &[u8]) -> bool {
     fits(first, &DATA, 1, &mut told) && told
 }
 
-/// True if the fields of a message that may be cut off are as declared, down to the third level.
+/// True if the fields of a message, which may be cut off, match the declaration down to the third level.
 fn fits(mut bytes: &[u8], shape: &MessageShape, level: u32, told: &mut bool) -> bool {
     while !bytes.is_empty() {
         let Ok(tag) = protobuf::varint(&mut bytes) else { return true };
@@ -258,7 +259,7 @@ fn fits(mut bytes: &[u8], shape: &MessageShape, level: u32, told: &mut bool) -> 
         let Ok(length) = protobuf::varint(&mut bytes) else { return true };
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (content, rest) = bytes.split_at(length.min(bytes.len()));
-        // Blank lines of a text are fields of number 1.
+        // Blank lines of a text look like fields of number 1.
         *told |= level > 1 && number > 1 && !content.is_empty();
         match kind {
             Message(shape) if level < 2 && !fits(content, shape, level + 1, told) => return false,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of OpenTelemetry (OTLP), as its collectors receive, pass on and store them: protocol buffers, packed by gzip or
-//! not, or JSON, which is the default of the file exporter.
+//! Reads profiles of OpenTelemetry (OTLP) as its collectors receive, forward and store them: protocol buffers,
+//! optionally gzipped, or JSON, which is the default of the file exporter.
 //!
-//! A message has profiles of several processes, each of one type of measurement, and one dictionary for all of them. A host has
-//! the same type once for each process: those of the type that counts are added up.
+//! A message has profiles of several processes, each with one type of measurement, and one dictionary for all of them.
+//! A host has a profile of each type for each process: all profiles of the chosen type are added up.
 //!
-//! The input is read twice ([`message`]): first for the type that counts, then for its samples. Samples
-//! are added up by stack before a stack is followed, as many may share a long one. Messages carry no version;
-//! [`layout`] tells the two layouts of samples apart, and what no version has that is read is refused.
+//! The input is read twice ([`message`]): first to choose the type, then for its samples. Samples are added up by stack
+//! before the stacks are resolved, because many may share a long stack. Messages do not contain their version;
+//! [`layout`] distinguishes the two layouts of samples. Fields that no supported version has are errors.
 
 mod dictionary;
 mod document;
@@ -32,7 +32,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::Reason;
 use sediment_core::unpack::STREAMS;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "otlp",
     summary: "profiles of OpenTelemetry (OTLP, protocol buffers or JSON)",
@@ -112,7 +112,7 @@ fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
     Ok(recording)
 }
 
-/// The messages of a text in JSON, as protocol buffers.
+/// Converts messages in JSON to protocol buffers.
 fn of_json(text: &[u8]) -> Result<Vec<Vec<u8>>> {
     json::messages(text, &message::DATA).map_err(|error| {
         let line = error.line() as u64;
@@ -151,7 +151,7 @@ fn samples<'a>(
     })
 }
 
-/// The type of a profile with its unit, and the number of its samples.
+/// Returns the type of a profile with its unit, and the number of its samples.
 fn outline<'a, 't>(
     profile: MessageNode<'a>,
     document: Document<'a>,
@@ -178,7 +178,7 @@ fn outline<'a, 't>(
     Ok(((tables.name(kind)?, tables.name(unit)?), samples))
 }
 
-/// A recording on its way.
+/// State of the conversion to a recording.
 struct OtlpConversion<'a> {
     document: Document<'a>,
     counted_type: Type,
@@ -201,7 +201,7 @@ impl<'a> OtlpConversion<'a> {
             samples(profile, document, &mut |sample| layout.add(sample.bytes, attributes, document))
         })?;
         self.budget.take(tables.stack_count() * size_of::<u128>())?;
-        // The tables of one message are gone before those of the next come.
+        // The tables of one message are freed before the next message is read.
         let of_tables = before - self.budget.0;
         let mut weights = vec![0u128; tables.stack_count()];
         profiles(data, document, &mut |profile| {
@@ -232,7 +232,7 @@ impl<'a> OtlpConversion<'a> {
         Ok(())
     }
 
-    /// Adds the weight of a sample to that of its stack.
+    /// Adds the weight of a sample to the weight of its stack.
     fn weigh(&mut self, sample: MessageNode<'a>, tables: &Dictionary, weights: &mut [u128]) -> Result<()> {
         let document = self.document;
         let (mut stack, mut sum, mut values, mut times) = (0, 0i128, 0u64, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One event that was recorded (perf_event_attr): which fields its samples have, and what can be learnt from them.
+//! A recorded event (perf_event_attr): the fields of its samples, and their usable content.
 
 use super::cursor::PerfDataCursor;
 use sediment_core::error::Result;
@@ -31,11 +31,11 @@ pub(super) mod branch_sample_type {
     pub(crate) const CALL: u64 = 1 << 13;
     pub(crate) const HW_INDEX: u64 = 1 << 17;
     pub(crate) const COUNTERS: u64 = 1 << 19;
-    /// Those that choose kinds of branches; the others choose privilege levels and what is written of each branch.
+    /// Bits that choose kinds of branches; the others choose privilege levels and the fields of each branch.
     pub(crate) const KINDS: u64 = 0x3ff8;
 }
 
-/// Values of `type` (PERF_TYPE_*) and of `config` that mean something here.
+/// Relevant values of `type` (PERF_TYPE_*) and of `config`.
 mod event {
     pub(crate) const HARDWARE: u32 = 0;
     pub(crate) const SOFTWARE: u32 = 1;
@@ -44,26 +44,26 @@ mod event {
     pub(crate) const BPF_OUTPUT: u64 = 10;
 }
 
-/// Content of an event's samples, the best first.
+/// Usable content of an event's samples, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SampleContent {
-    /// Each has the newest branches of the processor.
+    /// Each sample has the newest branches of the processor.
     BranchStacks,
-    /// Each is one branch, from the sampled instruction to the sampled address.
+    /// Each sample is one branch, from the sampled instruction to the sampled address.
     SingleBranches,
-    /// Each has the branches that led into the functions which had not returned: a call stack.
+    /// Each sample has the branches into functions that had not returned, which is a call stack.
     BranchesAsStack,
-    /// Each has the return addresses that lay on the stack.
+    /// Each sample has the return addresses on the stack.
     CallChains,
-    /// Each has a copy of the stack, from which callers can only be found by unwinding.
+    /// Each sample has a copy of the stack, in which callers can be found only by unwinding.
     StackCopies,
-    /// Each says where the program was.
+    /// Each sample has the address of the executed instruction.
     AddressResolver,
-    /// Nothing of use.
+    /// Nothing usable.
     Nothing,
 }
 
-/// One event, as far as it matters here.
+/// The relevant parts of an event.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Attribute {
     kind: u32,
@@ -71,9 +71,9 @@ pub(super) struct Attribute {
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
     pub(super) branch_sample_type: u64,
-    /// True if records other than samples end in a part of the sample's fields.
+    /// True if records other than samples also end in some of the sample's fields.
     pub(super) sample_id_all: bool,
-    /// The fixed period; 0 where a frequency was asked for.
+    /// The fixed period; 0 if a frequency was requested.
     pub(super) period: u64,
     name: Option<String>,
 }
@@ -93,7 +93,7 @@ impl Attribute {
         let flags = cursor.u64("an event")?;
         cursor.bytes(16, "an event")?;
         let mut branch_sample_type = 0;
-        // The first version of the structure ended before this field.
+        // The first version of the structure does not have this field.
         if cursor.len() >= 16 {
             cursor.u64("an event")?;
             branch_sample_type = cursor.u64("an event")?;
@@ -145,7 +145,7 @@ impl Attribute {
         } else if self.has(ADDR) && self.is_each_a_branch() {
             SampleContent::SingleBranches
         } else if self.has(CALLCHAIN) {
-            // Also where copies of the stack were asked for: whoever unwound them put the callers here.
+            // Also for copies of the stack: a tool that has unwound them stores the callers here.
             SampleContent::CallChains
         } else if self.has(STACK_USER) {
             SampleContent::StackCopies
@@ -155,34 +155,34 @@ impl Attribute {
     }
 
     /// True if perf made its samples from the branches of a processor trace (`perf inject --itrace=b`): it describes
-    /// them as branches counted one by one, those of the Statistical Profiling Extension by the name `branch`.
+    /// them as individually counted branches, or with the name `branch` for the Statistical Profiling Extension.
     fn is_each_a_branch(&self) -> bool {
         let counted =
             self.kind == event::HARDWARE && self.config == event::BRANCH_INSTRUCTIONS && self.period == 1;
         counted || self.name.as_deref() == Some("branch")
     }
 
-    /// True if the processor was told to record calls and nothing else.
+    /// True if the processor recorded only calls.
     pub(super) fn records_calls_only(&self) -> bool {
         use branch_sample_type::{ANY_CALL, CALL, IND_CALL, KINDS};
         let kinds = self.branch_sample_type & KINDS;
         kinds != 0 && kinds & !(ANY_CALL | IND_CALL | CALL) == 0
     }
 
-    /// True if the processor was told to record every branch, so that between two of them there is none.
+    /// True if the processor recorded every branch, so that there is no branch between two consecutive ones.
     pub(super) fn records_all_branches(&self) -> bool {
         self.branch_sample_type & branch_sample_type::ANY != 0
     }
 
-    /// True if the processor was told to record direct calls alone (`-j call`).
+    /// True if the processor recorded only direct calls (`-j call`).
     pub(super) fn records_no_indirect_calls(&self) -> bool {
         use branch_sample_type::{ANY, ANY_CALL, CALL, IND_CALL};
         self.branch_sample_type & (ANY | ANY_CALL | IND_CALL | CALL) == CALL
     }
 
-    /// True if both count the same thing: the cores of one machine may each have an event of their own for it.
+    /// True if both count the same thing: each type of core in a machine may have its own event.
     pub(super) fn counts_the_same(&self, other: &Self) -> bool {
-        /// A hardware event says in its upper half which cores it is for.
+        /// The upper half of a hardware event is the type of core.
         const EVENT: u64 = 0xffff_ffff;
         let config = |of: &Self| if of.kind == event::HARDWARE { of.config & EVENT } else { of.config };
         self.kind == other.kind && config(self) == config(other)
@@ -192,14 +192,14 @@ impl Attribute {
         self.name.as_deref().unwrap_or("unnamed event")
     }
 
-    /// Takes the name that perf gave it, where it is one that can stand in a profile's `source`.
+    /// Sets the name given by perf, if a profile's `source` may contain it.
     pub(super) fn set_name(&mut self, name: &[u8]) {
         const LONGEST: usize = 100;
         let fits = !name.is_empty()
             && name.len() <= LONGEST
             && name.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
         if fits {
-            // A profile joins its sources by commas.
+            // A profile separates its sources by commas.
             self.name = Some(String::from_utf8_lossy(name).replace(',', "+"));
         }
     }

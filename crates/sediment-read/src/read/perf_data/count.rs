@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The second pass over the records: every sample of the events that are read, in no order, on all cores; each
-//! becomes counts of branches between addresses of a space ([`KeyCounts`]) and skipped items. Addresses are resolved at
-//! the end, once each.
+//! The second pass over the records. It reads every sample of the chosen events in any order, on all cores, and counts
+//! branches between addresses of a space ([`KeyCounts`]) and skipped items. Each address is resolved once at the end.
 
 use super::attribute::{Attribute, SampleContent};
 use super::mappings::{FileLookup, SpaceId, When};
@@ -19,13 +18,13 @@ use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, Skipped, both};
 #[derive(Debug, Default)]
 pub(super) struct SampleCounts {
     pub(super) samples: u64,
-    /// Branches, or calls that lasted in stacks.
+    /// Number of branches, or of calls in stacks that had not returned.
     pub(super) passages: u64,
-    /// Branches that are no calls, by [`NoCall`].
+    /// Number of branches that are not calls, by [`NoCall`].
     no_calls: [u64; NoCall::ALL.len()],
     /// Samples of guests and in the kernel.
     skipped: Skipped,
-    /// Times of the first and the last sample; 0 where they have none.
+    /// Times of the first and the last sample; 0 without times.
     pub(super) first: u64,
     pub(super) last: u64,
 }
@@ -33,11 +32,11 @@ pub(super) struct SampleCounts {
 /// One worker's counts.
 struct WorkerCounts<'a> {
     survey: &'a Survey<'a>,
-    /// Straight runs between branches are counted.
+    /// True if straight runs between branches are counted.
     between_branches: bool,
     seen: SampleCounts,
     table: KeyCounts,
-    /// Of one sample.
+    /// Keys of one sample.
     keys: Vec<Key>,
     stack: Vec<u64>,
     pairs: Vec<(u64, u64)>,
@@ -100,7 +99,7 @@ impl WorkerCounts<'_> {
             }
             let index = events.index_of(kind::SAMPLE, record.body);
             let attribute = &events.attributes[index];
-            // Also those that are not used are to be whole.
+            // Unused samples must be complete, too.
             let sample = PerfSample::read(attribute, &record)?;
             if survey.read[index] {
                 self.sample(attribute, &sample, sequence);
@@ -146,7 +145,7 @@ impl WorkerCounts<'_> {
                 self.stack.clear();
                 match running(sample) {
                     Some(address) => self.stack.push(address),
-                    // In the kernel: the newest branch led into the function that called it.
+                    // In the kernel: the newest branch led to the function that called the kernel.
                     None => self.stack.extend(sample.branches.iter().next().map(|newest| newest.to)),
                 }
                 self.stack.extend(sample.branches.iter().map(|branch| branch.from));
@@ -173,9 +172,9 @@ impl WorkerCounts<'_> {
         }
     }
 
-    /// Counts the code between each branch and the one before it.
+    /// Counts the code between each branch and the previous one.
     fn straight_runs(&mut self, space: SpaceId, sample: &PerfSample) {
-        // A branch record that was lost in between leaves a stretch that no program has.
+        // If a branch record was lost, the code between two branches is longer than in any program.
         const LONGEST: u64 = 1 << 16;
         let mut newer: Option<BranchEntry> = None;
         for older in sample.branches.iter() {
@@ -201,8 +200,8 @@ impl WorkerCounts<'_> {
         self.keys.push(Key::new(space, kind, branch.from, branch.to));
     }
 
-    /// Neighbours in a stack (innermost first) are calls that lasted when the sample was taken. One that stands there several
-    /// times counts once.
+    /// Counts neighbours in a stack (innermost first) as calls that had not returned when the sample was taken. A
+    /// repeated pair counts once.
     fn calls_of_stack(&mut self, space: SpaceId, period: u64) {
         self.pairs.clear();
         self.pairs.extend(self.stack.windows(2).map(|pair| (pair[1], pair[0])));
@@ -215,7 +214,7 @@ impl WorkerCounts<'_> {
     }
 }
 
-/// The instruction that the program itself was at, if the sample says.
+/// Returns the executed instruction of the program itself, if the sample has it.
 fn running(sample: &PerfSample) -> Option<u64> {
     match sample.mode {
         CpuMode::User => sample.address,
@@ -223,10 +222,10 @@ fn running(sample: &PerfSample) -> Option<u64> {
     }
 }
 
-/// The part of a call chain that lies in the program, innermost first: where it was, then where it was called from, which is
-/// the byte before the one that it returns to.
+/// Returns the program's part of a call chain, innermost first: the executed address, then the call sites, which are
+/// one byte before the return addresses.
 fn user_chain(chain: RecordWords<'_>, mode: CpuMode) -> impl Iterator<Item = u64> {
-    /// PERF_CONTEXT_*: the next addresses are of user space; the lowest of them.
+    /// PERF_CONTEXT_*: the next addresses are in user space. This is the lowest of the markers.
     const USER: u64 = -512i64 as u64;
     const FIRST_CONTEXT: u64 = -4095i64 as u64;
     let mut in_user = mode == CpuMode::User;
@@ -236,7 +235,7 @@ fn user_chain(chain: RecordWords<'_>, mode: CpuMode) -> impl Iterator<Item = u64
             in_user = word == USER;
             return None;
         }
-        // A chain by frame pointers may end in the 0 that the first frame holds.
+        // A chain by frame pointers may end in the 0 of the first frame.
         if !in_user || word == 0 {
             return None;
         }
@@ -249,14 +248,14 @@ fn user_chain(chain: RecordWords<'_>, mode: CpuMode) -> impl Iterator<Item = u64
 /// Resolves the addresses of a recording.
 struct AddressResolver<'a> {
     survey: &'a Survey<'a>,
-    /// The DSO of each file, by its id; None where its name cannot be one.
+    /// The DSO of each file, by its id; `None` if its name is not a file's.
     dsos: Vec<Option<DsoId>>,
 }
 
-/// Address of a recording, or the reason why there is none.
+/// Address in a recording, or the reason why there is none.
 type Lookup = std::result::Result<AddressId, Nowhere>;
 
-/// The DSO that a mapped file is: its build-id comes with the mapping or from the table of the file.
+/// Returns the DSO of a mapped file, with the build-id from the mapping or from the table of the file.
 pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Option<RecordedDso> {
     let mapped = &survey.spaces.files()[file.index()];
     let path = std::str::from_utf8(&mapped.path).ok()?.to_owned();
@@ -264,7 +263,7 @@ pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Op
     Some(RecordedDso { path, build_id })
 }
 
-/// Adds the DSO that a mapped file is, with what was recorded of the file.
+/// Adds the DSO of a mapped file, with the recorded data on the file.
 fn add_dso(survey: &Survey<'_>, file: super::mappings::FileId, recording: &mut Recording) -> Option<DsoId> {
     let dso = recording.dso(recorded_dso(survey, file)?);
     recording.file_mut(dso).append(survey.spaces.recorded(file));
@@ -272,8 +271,8 @@ fn add_dso(survey: &Survey<'_>, file: super::mappings::FileId, recording: &mut R
 }
 
 impl<'a> AddressResolver<'a> {
-    /// A library may be called through a linkage stub and leave no other trace: whatever could have run is a DSO of the
-    /// recording, so that the stub's function is found in it.
+    /// A library may be called through a linkage stub without leaving another trace. Therefore every file that could
+    /// have run becomes a DSO of the recording, so that the stub's function is found there.
     fn new(survey: &'a Survey<'a>, recording: &mut Recording) -> Self {
         let could_run = |file: &_| survey.spaces.could_run(*file);
         let mut dsos = vec![None; survey.spaces.files().len()];
@@ -283,7 +282,7 @@ impl<'a> AddressResolver<'a> {
         Self { survey, dsos }
     }
 
-    /// Puts the counts into the recording, or into its skipped items where an end is in no file. Sorted by space.
+    /// Adds the counts to the recording, or to its skipped items if an end is not in a file. They are sorted by space.
     fn settle(&mut self, counts: Vec<(Key, u64)>, recording: &mut Recording) {
         let mut addresses: Vec<u64> = Vec::new();
         for of_space in counts.chunk_by(|a, b| a.0.space() == b.0.space()) {
@@ -304,9 +303,9 @@ impl<'a> AddressResolver<'a> {
         }
     }
 
-    /// The byte of a file at an address of a space, or why there is none.
+    /// Returns the byte of a file for an address of a space, or the reason why there is none.
     fn find(&mut self, space: SpaceId, address: u64, recording: &mut Recording) -> Lookup {
-        // Branches without one end have 0 there; nothing is ever mapped so low.
+        // Branches without one end have 0 there; nothing is mapped at such low addresses.
         if address == 0 {
             return Err(Nowhere::NoAddress);
         }
@@ -338,13 +337,13 @@ impl<'a> AddressResolver<'a> {
                 }
                 return;
             }
-            // The ends of a branch that is no call are places by now, and that is all.
+            // The ends of a branch that is not a call are now addresses of the recording, and it has no further effect.
             CountKind::Passed => return,
             CountKind::Call => TransferKind::Call,
             CountKind::Branch => TransferKind::Branch,
         };
         recording.total = recording.total.saturating_add(weight);
-        // A call in a stack weighs its samples' periods, and how many there were is not kept.
+        // A call in a stack has the sum of its samples' periods as its weight; the number of samples is not kept.
         let (amount, items) = match self.survey.content {
             SampleContent::BranchStacks | SampleContent::SingleBranches => (Amount::Branches, count),
             _ => (Amount::Calls, 1),

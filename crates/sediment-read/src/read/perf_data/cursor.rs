@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A position in a perf.data file from which numbers are read one after the other, never beyond an end.
+//! A position in a perf.data file from which numbers are read one after the other, up to an end.
 
 use sediment_core::error::{Error, Result};
 
-/// Rest of a part of the file with its offset.
+/// The remaining part of the file, with its offset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PerfDataCursor<'a> {
     left: &'a [u8],
@@ -34,7 +34,7 @@ impl<'a> PerfDataCursor<'a> {
         self.big_endian
     }
 
-    /// The next bytes; `what` they are is named when they are missing.
+    /// Takes the next bytes; `what` names them in the error if they are missing.
     pub(super) fn bytes(&mut self, count: u64, what: &str) -> Result<&'a [u8]> {
         let split = usize::try_from(count).ok().and_then(|count| self.left.split_at_checked(count));
         let Some((taken, left)) = split else {
@@ -70,12 +70,13 @@ impl<'a> PerfDataCursor<'a> {
         Ok(if self.big_endian { u64::from_be_bytes(array) } else { u64::from_le_bytes(array) })
     }
 
-    /// Bytes left, up to the first NUL.
+    /// Returns the remaining bytes up to the first NUL.
     pub(super) fn rest_as_string(&self) -> &'a [u8] {
         self.left.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// Bits of a word that C declares as bit fields: the first one is the lowest bit, on a big-endian machine the highest.
+    /// Returns bits of a word that C declares as bit fields: the first one is the lowest bit, on a big-endian machine
+    /// the highest.
     pub(super) fn bit_field(&self, word: u64, first: u32, width: u32) -> u64 {
         let shift = if self.big_endian { 64 - first - width } else { first };
         (word >> shift) & ((1 << width) - 1)

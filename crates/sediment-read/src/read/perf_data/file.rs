@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frame of a perf.data file: header, events with their attributes, and the feature sections that are of use here. A file
-//! written to a pipe has them as records instead.
+//! Reads the frame of a perf.data file: header, events with their attributes, and the relevant feature sections. A file
+//! written to a pipe has these as records instead.
 
 use super::attribute::Attribute;
 use super::cursor::PerfDataCursor;
@@ -12,11 +12,11 @@ use std::collections::HashMap;
 
 const MAGIC_LITTLE_ENDIAN: &[u8] = b"PERFILE2";
 const MAGIC_BIG_ENDIAN: &[u8] = b"2ELIFREP";
-/// Bytes of the header of a file, and of one that was written to a pipe.
+/// Size of a file's header in bytes, and of the header in a pipe.
 const HEADER: u64 = 104;
 const HEADER_OF_PIPE: u64 = 16;
 
-/// perf 6.12 records and succeeds without the events that it does not find.
+/// perf 6.12 records successfully even if it does not find the events.
 pub(super) const NO_EVENTS: &str = "perf finds its events in /sys: is that mounted here?";
 
 /// Features by their bits (HEADER_*).
@@ -33,7 +33,7 @@ pub(super) fn recognises(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC_LITTLE_ENDIAN) || bytes.starts_with(MAGIC_BIG_ENDIAN)
 }
 
-/// A perf.data file, its records still to be read.
+/// A perf.data file whose records are not read yet.
 pub(super) struct PerfFile<'a> {
     input: &'a dyn Input,
     pub(super) big_endian: bool,
@@ -43,11 +43,11 @@ pub(super) struct PerfFile<'a> {
     pub(super) arch: Option<String>,
     /// Name of the machine.
     pub(super) host: Option<String>,
-    /// Build-ids in lower-case hex, by the path that was mapped.
+    /// Build-ids in lower-case hex, by the mapped path.
     pub(super) build_ids: HashMap<Vec<u8>, String>,
-    /// Bytes behind the last record of a pipe.
+    /// Number of bytes after the last record of a pipe.
     pub(super) junk: u64,
-    /// True if the samples may stand in files beside it.
+    /// True if the samples may be in files next to it.
     pub(super) in_folder: bool,
 }
 
@@ -102,14 +102,14 @@ impl<'a> PerfFile<'a> {
         Ok(file)
     }
 
-    /// All records, from the first.
+    /// Returns a stream of all records.
     pub(super) fn records(&self) -> Stream<'a> {
         let stream =
             Stream::new(self.input, self.data.offset, self.data.offset + self.data.size, self.big_endian);
         if self.data.offset == HEADER_OF_PIPE { stream.of_pipe() } else { stream }
     }
 
-    /// That a section lies in the file.
+    /// Checks that a section lies in the file.
     fn check(&self, section: FileSection, what: &str) -> Result<()> {
         let length = self.input.length();
         if section.offset > length {
@@ -130,7 +130,7 @@ impl<'a> PerfFile<'a> {
         Ok(())
     }
 
-    /// The bytes of a section, which are not more than the file has.
+    /// Returns the bytes of a section, at most as many as the file has.
     fn section(&self, section: FileSection, what: &str) -> Result<Vec<u8>> {
         self.check(section, what)?;
         let mut bytes = vec![0; section.size as usize];
@@ -140,7 +140,7 @@ impl<'a> PerfFile<'a> {
     }
 
     fn read_attributes(&mut self, all: FileSection, size_of_one: u64) -> Result<()> {
-        /// The first published size of perf_event_attr, and the two numbers that follow each.
+        /// The first published size of perf_event_attr, plus the two numbers that follow each.
         const SMALLEST: u64 = 64 + 16;
         let bytes = self.section(all, "the events")?;
         let mut left = PerfDataCursor::new(&bytes, all.offset, self.big_endian);
@@ -167,7 +167,7 @@ impl<'a> PerfFile<'a> {
             ))?);
             let mut ids = PerfDataCursor::new(ids, offset + size_of_one - 16, self.big_endian);
             let ids = section(&mut ids, "ids of an event")?;
-            // Sections of ids may lie over each other, but not so often that they are more than the file.
+            // Sections of ids may overlap, but in total they must not be larger than the file.
             budget = budget.checked_sub(ids.size).ok_or_else(|| {
                 Error::at_offset(offset, "the ids of the events exceed the file")
                     .with_hint("is the file unchanged since perf wrote it?")
@@ -185,7 +185,7 @@ impl<'a> PerfFile<'a> {
         Ok(())
     }
 
-    /// Features stand after the records, in the order of their bits.
+    /// The features come after the records, in the order of their bits.
     fn read_features(&mut self, features: &[u64; 4]) -> Result<()> {
         let present: Vec<u64> =
             (0..256).filter(|bit| features[*bit as usize / 64] >> (bit % 64) & 1 == 1).collect();
@@ -230,9 +230,9 @@ impl<'a> PerfFile<'a> {
         }
     }
 
-    /// An entry of the table of build-ids, which is a record of the same form where it stands among the records.
+    /// Reads an entry of the table of build-ids, which has the same form as a record among the records.
     fn read_build_id(&mut self, record: &PerfRecord) -> Result<()> {
-        /// The size of the build-id stands behind it.
+        /// The size of the build-id comes after it.
         const MISC_SIZE: u16 = 1 << 15;
         let mut entry = record.body;
         entry.u32("the process of a build-id")?;
@@ -258,7 +258,7 @@ impl<'a> PerfFile<'a> {
         Ok(())
     }
 
-    /// Collects what stands among the records of a pipe rather than around them.
+    /// Collects the data that is among the records of a pipe rather than around them.
     fn read_records_of_pipe(&mut self) -> Result<()> {
         let mut records = self.records().of_perf_alone();
         let mut batch = Batch::default();
@@ -279,7 +279,7 @@ impl<'a> PerfFile<'a> {
         Ok(())
     }
 
-    /// Takes what a record says that perf wrote for itself.
+    /// Reads a record that perf wrote for itself.
     pub(super) fn read_record_of_perf(&mut self, record: &PerfRecord) -> Result<()> {
         let mut body = record.body;
         match record.kind {
@@ -288,7 +288,7 @@ impl<'a> PerfFile<'a> {
                 let mut head = body;
                 head.u32("the type of an event")?;
                 let size = head.u32("the size of an event")?;
-                // The first version did not write its size.
+                // The first version did not store its size.
                 let size = if size == 0 { 64 } else { size };
                 let offset = body.offset();
                 let attribute = body.bytes(u64::from(size), "an event")?;
@@ -325,13 +325,13 @@ fn section(cursor: &mut PerfDataCursor, what: &str) -> Result<FileSection> {
     Ok(FileSection { offset: cursor.u64(&what)?, size: cursor.u64(&what)? })
 }
 
-/// A string that is text; None if it is empty.
+/// Reads a text; `None` if it is empty.
 fn text(cursor: &mut PerfDataCursor) -> Result<Option<String>> {
     let text = string(cursor)?;
     Ok(std::str::from_utf8(text).ok().filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
-/// A string with its length before it, filled up with NULs.
+/// Reads a string that comes after its length and is padded with NULs.
 fn string<'a>(cursor: &mut PerfDataCursor<'a>) -> Result<&'a [u8]> {
     let length = cursor.u32("the length of a string")?;
     let offset = cursor.offset();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file was mapped where, in every process, at every time.
+//! The mapped files of every process at every time.
 //!
-//! What happens to address spaces is followed once, in the order of time, and leaves [`Spaces`]: for each process, from when to
-//! when which space was its own. A space only grows: it ends when its process starts another program, or maps something over
-//! an address that meant something else. So samples may be looked up in any order, each by its process and time, and what a
-//! branch means depends on the space alone.
+//! One pass in time order follows the changes of address spaces. Its result is [`Spaces`], which has for each process
+//! its spaces over time. A space only grows: it ends when its process executes another program, or maps something over
+//! an address that denoted something else. Therefore samples may be looked up in any order by their process and time,
+//! and the meaning of a branch depends only on the space.
 //!
-//! A process begins with what its parent had when it forked, and gains mappings that hide older ones. perf records no
-//! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
-//! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
+//! A process begins with its parent's mappings at the time of the fork, and adds mappings that hide older ones. perf
+//! records no unmapping. Neither a fork nor a new space copies mappings: the common ones become a layer below both.
+//! Layers of similar size are merged, as in a log-structured merge tree, so that a lookup searches few of them.
 
 use crate::read::{FileEvidence, Inode};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -16,27 +16,27 @@ use sediment_core::skipped::Nowhere;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Mappings that may be copied to make layers one, on top of some for each that was recorded. Only a recording made to do
-/// harm, in which every one of thousands of processes forks from a pile of its own, needs more.
+/// Number of mappings that may be copied to merge layers, in addition to some for each recorded mapping. Only a
+/// malicious recording, in which thousands of processes each fork from a different stack of layers, needs more.
 const COPIES: usize = 1 << 19;
 const COPIES_PER_MAPPING: usize = 24;
 
-/// When a record was written: by its time (0 where it has none), then by its position among the records.
+/// Time of a record (0 without a time), then its position among the records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct When {
     pub(super) time: u64,
     pub(super) sequence: u64,
 }
 
-/// A file as it was mapped.
+/// A file as mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct MappedFile {
     pub(super) path: Box<[u8]>,
-    /// Recorded with the mapping.
+    /// Build-id recorded with the mapping.
     pub(super) build_id: Option<String>,
 }
 
-/// A mapped file of a recording, by the order of appearance.
+/// A mapped file of a recording, numbered in the order of appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct FileId(u32);
 
@@ -50,7 +50,7 @@ impl FileId {
 #[derive(Debug)]
 pub(super) enum AddressSpaceChange {
     Map(MappingRecord),
-    /// The process now runs another program.
+    /// The process now executes another program.
     Exec {
         process: u32,
     },
@@ -69,18 +69,18 @@ pub(super) struct MappingRecord {
     /// Offset in the file of the byte at `start`.
     pub(super) file_offset: u64,
     pub(super) file: MappedFile,
-    /// Recorded for the kernel, whose mappings all processes share.
+    /// True for a mapping of the kernel, which all processes share.
     pub(super) kernel: bool,
-    /// Mapped to be run, not to be read alone.
+    /// True for a mapping that may be executed, not only read.
     pub(super) executable: bool,
     pub(super) inode: Inode,
 }
 
-/// An address space that only grew, by number; 0 is that of a process of which nothing is known.
+/// Number of an address space that only grew; 0 is the space of an unknown process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SpaceId(pub(super) u32);
 
-/// File and offset at an address.
+/// Result of looking up an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileLookup {
     /// The byte at this offset of a file.
@@ -94,9 +94,9 @@ pub(super) enum FileLookup {
 /// The address spaces of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
-    /// Content of each space when it ended, by id.
+    /// Content of each space at its end, by id.
     held: Vec<Option<Arc<SharedLayer>>>,
-    /// From when on each process had which space, in the order of time.
+    /// The spaces of each process with their beginnings, in time order.
     of_process: HashMap<u32, Vec<(When, SpaceId)>>,
     kernel: Layer,
     files: MappedFiles,
@@ -105,12 +105,12 @@ pub(super) struct Spaces {
 #[derive(Debug, Default)]
 struct MappedFiles {
     files: Vec<MappedFile>,
-    /// Kind of each, by id.
+    /// Kind of each file, by id.
     kinds: Vec<FileKind>,
     ids: HashMap<MappedFile, FileId>,
     /// True if it was ever mapped executable.
     executable: Vec<bool>,
-    /// What was recorded of each besides its path and build-id.
+    /// Recorded data on each file, other than its path and build-id.
     recorded: Vec<FileEvidence>,
 }
 
@@ -121,7 +121,7 @@ enum FileKind {
     None,
 }
 
-/// Follows what happens, in the order of time.
+/// State of the pass over the changes, in time order.
 #[derive(Debug, Default)]
 struct Follower {
     spaces: Spaces,
@@ -130,7 +130,7 @@ struct Follower {
     copied: usize,
 }
 
-/// The address space of one process: its newest mappings over those it shares with relatives.
+/// Address space of one process: its newest mappings above the ones that it shares with relatives.
 #[derive(Debug, Clone)]
 struct LayeredSpace {
     id: SpaceId,
@@ -144,20 +144,20 @@ struct SharedLayer {
     below: Option<Arc<SharedLayer>>,
 }
 
-/// Mappings that do not overlap, by the first address at which each shows.
+/// Mappings that do not overlap, by their first visible address.
 #[derive(Debug, Clone, Default)]
 struct Layer(BTreeMap<u64, Visible>);
 
 #[derive(Debug, Clone, Copy)]
 struct Visible {
     end: u64,
-    /// Difference between an address and its offset in the file, wrapping around.
+    /// Difference between an address and its offset in the file, with wrap-around.
     shift: u64,
     file: FileId,
 }
 
 impl Spaces {
-    /// Follows the changes, which come in the order of time.
+    /// Follows the changes, which must be in time order.
     pub(super) fn follow(changes: Vec<(When, AddressSpaceChange)>) -> Result<Self> {
         let mut follower = Follower::default();
         follower.spaces.held.push(None);
@@ -185,7 +185,7 @@ impl Spaces {
         Ok(follower.spaces)
     }
 
-    /// The space that a process had at a time. Before it was first heard of it had its first one.
+    /// Returns the space of a process at a time. Before its first record, a process has its first space.
     pub(super) fn at(&self, process: u32, when: When) -> SpaceId {
         let Some(spaces) = self.of_process.get(&process) else { return SpaceId(0) };
         match &spaces[..] {
@@ -194,9 +194,9 @@ impl Spaces {
         }
     }
 
-    /// Looks an address of a space up.
+    /// Looks up an address of a space.
     pub(super) fn find(&self, space: SpaceId, address: u64) -> FileLookup {
-        // User space is the lower half of the addresses on every machine that has branch records.
+        // User space is the lower half of the addresses on every machine with branch records.
         if address >> 63 == 1 {
             return FileLookup::Nowhere(Nowhere::Kernel);
         }
@@ -219,12 +219,12 @@ impl Spaces {
         }
     }
 
-    /// All that was mapped, by id.
+    /// Returns all mapped files, by id.
     pub(super) fn files(&self) -> &[MappedFile] {
         &self.files.files
     }
 
-    /// What was recorded of a file besides its path and build-id.
+    /// Returns the recorded data on a file, other than its path and build-id.
     pub(super) fn recorded(&self, file: FileId) -> &FileEvidence {
         &self.files.recorded[file.index()]
     }
@@ -288,12 +288,12 @@ impl Follower {
     }
 
     fn fork(&mut self, when: When, parent: u32, child: u32) {
-        // The parent goes on with the same space: what it gains later the child does not have.
+        // The parent continues with the same space; the child does not get its later mappings.
         let below = self.share(parent);
         self.begin(child, when, below);
     }
 
-    /// Gives a process a new space over what is below.
+    /// Begins a new space of a process above an existing layer.
     fn begin(&mut self, process: u32, when: When, below: Option<Arc<SharedLayer>>) {
         self.end(process);
         let id = SpaceId(self.spaces.held.len() as u32);
@@ -302,7 +302,7 @@ impl Follower {
         self.spaces.of_process.entry(process).or_default().push((when, id));
     }
 
-    /// Ends the space of a process, and returns what it held.
+    /// Ends the space of a process, and returns its content.
     fn end(&mut self, process: u32) -> Option<Arc<SharedLayer>> {
         let held = self.share(process);
         if let Some(space) = self.now.remove(&process) {
@@ -311,7 +311,7 @@ impl Follower {
         held
     }
 
-    /// Makes what a process has mapped a layer that others may stand on.
+    /// Makes the mappings of a process a layer that other spaces may share.
     fn share(&mut self, process: u32) -> Option<Arc<SharedLayer>> {
         let space = self.now.get_mut(&process)?;
         if !space.own.0.is_empty() {
@@ -333,7 +333,7 @@ impl Follower {
 }
 
 impl LayeredSpace {
-    /// True if an address that is mapped would mean something else. A hidden layer may cause a false positive.
+    /// True if a mapped address would denote something else. A hidden layer may cause a false positive.
     fn would_change(&self, start: u64, new: Visible) -> bool {
         let mut below = self.below.as_deref();
         let mut layers = std::iter::once(&self.own).chain(std::iter::from_fn(|| {
@@ -346,7 +346,7 @@ impl LayeredSpace {
 }
 
 impl Layer {
-    /// Puts a mapping that shows from `start` on over those that are there.
+    /// Adds a mapping, visible from `start` on, above the existing ones.
     fn insert(&mut self, start: u64, visible: Visible) {
         let end = visible.end;
         if start >= end {
@@ -372,8 +372,8 @@ impl Layer {
         (address < visible.end).then_some(*visible)
     }
 
-    /// True if something else lies where a new mapping comes to lie. Looks at as many mappings as the new one hides,
-    /// and one.
+    /// True if something else is mapped in the range of a new mapping. Looks at the mappings that the new one hides,
+    /// and one more.
     fn any_other(&self, start: u64, new: Visible) -> bool {
         let other = |old: &Visible| old.file != new.file || old.shift != new.shift;
         let before = self.0.range(..start).next_back().is_some_and(|(_, old)| old.end > start && other(old));
@@ -381,7 +381,7 @@ impl Layer {
     }
 }
 
-/// Kind of a path: a file, or the kernel's or perf's word for anonymous memory.
+/// Returns the kind of a path: a file, or a name by the kernel or perf for anonymous memory.
 fn kind_of(path: &[u8]) -> FileKind {
     const NONE: [&[u8]; 7] = [b"[", b"//", b"/dev/", b"/memfd:", b"/SYSV", b"/anon_hugepage", b"anon_inode:"];
     if path.starts_with(b"[vdso") || path.starts_with(b"[vsyscall") {
@@ -393,7 +393,7 @@ fn kind_of(path: &[u8]) -> FileKind {
     }
 }
 
-/// `/tmp/perf-PID.map` and `jit-PID.dump`, by which perf marks the memory of a compiler that runs beside the program.
+/// True for `/tmp/perf-PID.map` and `jit-PID.dump`, with which perf marks the memory of a run-time compiler.
 fn is_compiled_code(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let number_between = |start: &[u8], end: &[u8]| {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf.data of perf record: branch records (LBR and its kin), call stacks, or samples of addresses.
+//! Reads perf.data of perf record: branch records (LBR and similar), call stacks, or samples of addresses.
 //!
-//! Steps: read the frame (`file`, `attribute`); pass over the records (`stream`, `unpack`, `records`) to follow the
-//! address spaces in the order of time (`survey`, `mappings`); pass over them again, in any order and on all cores,
-//! to count branches (`count`, `table`); resolve each address once. A third pass replays the time order (`replay`).
-//! No pass keeps records: memory is bounded by distinct branches and mappings. Format: perf.data-file-format.txt of
-//! the kernel's tools/perf and include/uapi/linux/perf_event.h; the supported part: docs/formats/perf-data.md.
+//! Steps: read the frame (`file`, `attribute`); read the records (`stream`, `unpack`, `records`) to follow the address
+//! spaces in time order (`survey`, `mappings`); read them again, in any order and on all cores, to count branches
+//! (`count`, `table`); resolve each address once. A third pass replays the time order (`replay`). No pass keeps
+//! records, so memory depends only on the number of distinct branches and mappings. Format: perf.data-file-format.txt
+//! of the kernel's tools/perf and include/uapi/linux/perf_event.h; the supported part: docs/formats/perf-data.md.
 //!
-//! The container is read here rather than by a crate; docs/background/experiments.md says what was tried.
+//! No external crate reads the container; docs/background/experiments.md lists the ones that were tried.
 
 mod attribute;
 mod count;
@@ -32,7 +32,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::Reason;
 use survey::Survey;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "perf-data",
     summary: "perf.data of perf record",
@@ -41,10 +41,10 @@ pub(super) const READER: Reader = Reader {
     replay: Some(Replay { whole: false, steps: replay::steps }),
 };
 
-/// Checks that a perf.data file names the events that it recorded. Other content passes.
+/// Checks that a perf.data file has its recorded events. Accepts any other content.
 ///
 /// # Errors
-/// A damaged or unfinished file, and one without events.
+/// If the file is damaged or unfinished, or has no events.
 pub fn check_events(recorded: &[u8]) -> Result<()> {
     if file::recognises(recorded) { file::PerfFile::open(&recorded).map(drop) } else { Ok(()) }
 }

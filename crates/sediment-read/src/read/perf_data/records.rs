@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a perf.data file: their heads, what happened to address spaces, and the fields of samples.
+//! Records of a perf.data file: their heads, changes of address spaces, and the fields of samples.
 
 use super::attribute::{Attribute, branch_sample_type, sample_type};
 use super::cursor::PerfDataCursor;
@@ -9,7 +9,7 @@ use sediment_core::error::{Error, Result};
 use sediment_core::skipped::NoCall;
 use std::collections::HashMap;
 
-/// PERF_RECORD_*: those of the kernel below 64, those of perf itself from 64 on.
+/// PERF_RECORD_*: records of the kernel are below 64, records of perf itself begin at 64.
 pub(super) mod kind {
     pub(crate) const MMAP: u32 = 1;
     pub(crate) const LOST: u32 = 2;
@@ -27,7 +27,7 @@ pub(super) mod kind {
     pub(crate) const COMPRESSED: u32 = 81;
     pub(crate) const COMPRESSED2: u32 = 83;
 
-    /// True for a kind that a kernel or a perf may have written; newer ones are a little beyond those of today.
+    /// True for a kind that a kernel or perf may write; allows for a few newer kinds than today's.
     pub(crate) fn is_known(kind: u32) -> bool {
         matches!(kind, 1..=31 | 64..=95)
     }
@@ -41,12 +41,12 @@ pub(super) const HEAD: usize = 8;
 pub(super) struct Head {
     pub(super) kind: u32,
     pub(super) misc: u16,
-    /// Size in bytes of the whole record.
+    /// Size of the whole record in bytes.
     pub(super) size: usize,
 }
 
 impl Head {
-    /// Reads the head of a record that stands at this offset.
+    /// Reads the head of a record at this offset.
     pub(super) fn read(mut cursor: PerfDataCursor) -> Result<Self> {
         let offset = cursor.offset();
         let kind = cursor.u32("the kind of a record")?;
@@ -81,7 +81,7 @@ impl<'a> PerfRecord<'a> {
         Ok(Self { kind, misc, body: PerfDataCursor::new(body, offset, left.big_endian()) })
     }
 
-    /// Change of an address space that it records, with its time; None for a record of another kind.
+    /// Returns the change of an address space that it records, with its time; `None` for a record of another kind.
     pub(super) fn change(&self, events: &Events) -> Result<Option<(u64, AddressSpaceChange)>> {
         const MISC_EXEC: u16 = 1 << 13;
         let mut body = self.body;
@@ -99,7 +99,7 @@ impl<'a> PerfRecord<'a> {
         Ok(Some((self.time_behind(events), change)))
     }
 
-    /// When a record other than a sample was written; 0 where it does not say.
+    /// Time of a record other than a sample; 0 if it has none.
     fn time_behind(&self, events: &Events) -> u64 {
         let attribute = events.of(self.kind, self.body);
         if !attribute.has(sample_type::TIME) || !attribute.sample_id_all {
@@ -123,7 +123,7 @@ impl<'a> PerfRecord<'a> {
         let (mut recorded_id, mut inode) = (None, Inode::Unknown);
         let mut executable = self.misc & MISC_DATA == 0;
         if self.kind == kind::MMAP2 {
-            // Either device and inode, or the build-id with its size before it.
+            // Either device and inode, or the size of the build-id followed by the build-id.
             let identity = body.bytes(24, "the file of a mapping")?;
             if self.misc & MISC_BUILD_ID != 0 {
                 recorded_id = build_id(&identity[4..], Some(identity[0]));
@@ -143,7 +143,7 @@ impl<'a> PerfRecord<'a> {
         Ok(MappingRecord { process, start, length, file_offset, file, kernel, executable, inode })
     }
 
-    /// Number of records that the kernel dropped, if this is such a record.
+    /// Number of records that the kernel dropped, if this record reports it.
     pub(super) fn lost(&self) -> Result<Option<u64>> {
         let mut body = self.body;
         match self.kind {
@@ -167,12 +167,12 @@ const MODE_GUEST_USER: u16 = 5;
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) attributes: Vec<Attribute>,
-    /// Which event a record's id belongs to, as an index into `attributes`.
+    /// Event by the id in a record, as an index in `attributes`.
     pub(super) by_id: HashMap<u64, usize>,
 }
 
 impl Events {
-    /// The index of the event that a record belongs to.
+    /// Returns the index of the event of a record.
     pub(super) fn index_of(&self, kind: u32, body: PerfDataCursor) -> usize {
         if self.attributes.len() == 1 {
             return 0;
@@ -181,13 +181,14 @@ impl Events {
         id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 
-    /// The event that a record belongs to.
+    /// Returns the event of a record.
     pub(super) fn of(&self, kind: u32, body: PerfDataCursor) -> &Attribute {
         &self.attributes[self.index_of(kind, body)]
     }
 }
 
-/// The event that a record belongs to, by the id in it. perf gives all events an id at the same place when there are several.
+/// Returns the event of a record by the id in it. If there are several events, perf gives all of them an id at the same
+/// position.
 fn id_of(first: &Attribute, kind: u32, body: PerfDataCursor) -> Option<u64> {
     let sample = kind == kind::SAMPLE;
     if first.has(sample_type::IDENTIFIER) {
@@ -209,14 +210,14 @@ fn words(attribute: &Attribute, fields: &[u64]) -> u64 {
     fields.iter().filter(|field| attribute.has(**field)).count() as u64
 }
 
-/// The word that begins this many words before the end.
+/// Returns the word that begins this many words before the end.
 fn word_before_end(body: PerfDataCursor, words: u64) -> Option<u64> {
     let mut cursor = body;
     cursor.bytes((body.len() as u64).checked_sub(words * 8)?, "").ok()?;
     cursor.u64("").ok()
 }
 
-/// Where a sample was taken.
+/// Privilege level of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CpuMode {
     User,
@@ -233,9 +234,9 @@ pub(super) struct PerfSample<'a> {
     pub(super) process: u32,
     pub(super) thread: u32,
     pub(super) time: u64,
-    /// The instruction that was sampled, where recorded.
+    /// The sampled instruction, if recorded.
     pub(super) address: Option<u64>,
-    /// The data or the branch target that the sample is about, where recorded.
+    /// Address of the data, or branch target, of the sample, if recorded.
     pub(super) other_address: u64,
     /// Number of events that it represents.
     pub(super) period: u64,
@@ -244,7 +245,7 @@ pub(super) struct PerfSample<'a> {
 }
 
 impl<'a> PerfSample<'a> {
-    /// Walks the fields in the order in which the kernel writes them, up to the branch stack: what follows is of no use.
+    /// Reads the fields in the kernel's order, up to the branch stack: the later ones are not needed.
     pub(super) fn read(attribute: &Attribute, record: &PerfRecord<'a>) -> Result<Self> {
         let what = "a sample";
         let has = |field: u64| attribute.sample_type & field != 0;
@@ -290,7 +291,7 @@ impl<'a> PerfSample<'a> {
     }
 }
 
-/// Counter values: one with what belongs to it, or those of a group after what they share.
+/// Skips counter values: a single one with its additions, or the values of a group after their common part.
 fn skip_read_values(format: u64, body: &mut PerfDataCursor) -> Result<()> {
     const TIMES: u64 = 1 | 1 << 1;
     const ID: u64 = 1 << 2;
@@ -342,7 +343,7 @@ pub(super) struct BranchEntry {
     pub(super) kind: BranchType,
 }
 
-/// Type of a branch, by the processor or by the kernel after it.
+/// Type of a branch, from the processor or determined by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BranchType {
     Untyped,
@@ -351,7 +352,7 @@ pub(super) enum BranchType {
 }
 
 impl BranchType {
-    /// PERF_BR_*. What lies beyond 15 (faults, the debug state) stands in a field of its own and is never a call.
+    /// PERF_BR_*. Types above 15 (faults, debug state) are in a separate field and are never calls.
     const OF_NUMBER: [Self; 16] = [
         Self::Untyped,
         Self::No(NoCall::ConditionalJump),
@@ -371,7 +372,7 @@ impl BranchType {
         Self::No(NoCall::Other),
     ];
 
-    /// Type by the flags of an entry; those of a big-endian file are swapped already.
+    /// Type from the flags of an entry; flags of a big-endian file are already swapped.
     fn of_flags(flags: impl Fn(u32, u32) -> u64) -> Self {
         const WRONG_PATH: u64 = 1;
         if flags(3, 1) == 1 {
@@ -385,7 +386,7 @@ impl BranchType {
 }
 
 impl<'a> BranchStack<'a> {
-    /// Bytes of an entry: from, to, flags.
+    /// Size of an entry in bytes: from, to, flags.
     const ENTRY: usize = 24;
 
     fn none(body: PerfDataCursor<'a>) -> Self {
@@ -408,7 +409,7 @@ impl<'a> BranchStack<'a> {
         self.0.0.len() / Self::ENTRY
     }
 
-    /// The entries, newest first.
+    /// Returns the entries, newest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = BranchEntry> + use<'a> {
         let (bytes, big_endian) = (self.0.0.left(), self.0.0.big_endian());
         bytes.chunks_exact(Self::ENTRY).filter_map(move |entry| {
@@ -429,7 +430,8 @@ impl<'a> BranchStack<'a> {
     }
 }
 
-/// A build-id in hex. Without a size it fills 20 bytes, and a shorter one (MD5, or 8 bytes) is followed by zeros.
+/// Formats a build-id in hex. Without a size it fills 20 bytes, and a shorter one (MD5, or 8 bytes) is padded with
+/// zeros.
 pub(super) fn build_id(bytes: &[u8], size: Option<u8>) -> Option<String> {
     let known = match size {
         Some(size) => bytes.get(..usize::from(size).min(bytes.len()))?,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time order as far as branch records know it: each sample's branches follow each other, those of different samples
-//! do not. So samples are replayed in any order, on all cores, to a listener that does not want them in their own.
+//! Replays the time order as far as branch records have it: the branches of one sample follow each other, but branches
+//! of different samples do not. Therefore, for a listener that does not need the samples in their order, they are
+//! replayed in any order on all cores.
 //!
-//! What an address is, each worker finds once and keeps in a table of its own.
+//! Each worker looks up an address once and caches the result in a table of its own.
 
 use super::attribute::SampleContent;
 use super::count::recorded_dso;
@@ -15,7 +16,7 @@ use crate::read::{AddressId, DsoId, Input, Listener, ReadSettings, RecordedAddre
 use sediment_core::counts::written_table;
 use sediment_core::error::Result;
 
-/// Tells the steps.
+/// Replays the steps.
 pub(super) fn steps(
     input: &dyn Input,
     _: &ReadSettings,
@@ -54,7 +55,7 @@ pub(super) fn steps(
     })
 }
 
-/// Bytes of samples that are replayed for affinity edges.
+/// Number of bytes of samples that are replayed for affinity edges.
 const TOLD: u64 = 16 << 20;
 
 /// Addresses of a recording, by file.
@@ -65,7 +66,7 @@ struct FileAddresses<'a> {
 }
 
 impl<'a> FileAddresses<'a> {
-    /// None where the samples say nothing of an order.
+    /// `None` if the samples have no order.
     fn of(survey: &'a Survey<'a>, recording: &'a Recording) -> Option<Self> {
         if survey.content != SampleContent::BranchStacks {
             return None;
@@ -84,11 +85,11 @@ impl<'a> FileAddresses<'a> {
     }
 }
 
-/// One worker.
+/// State of one worker.
 struct Teller<'a> {
     files: &'a FileAddresses<'a>,
     known: AddressCache,
-    /// Of one sample, the oldest first.
+    /// Addresses of one sample, the oldest first.
     addresses: Vec<u64>,
     steps: Vec<Step>,
 }
@@ -147,25 +148,27 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Cache of addresses: a newer one replaces an older one where too many share a slot.
+/// Cache of addresses: a newer one replaces an older one if too many share a slot.
 struct AddressCache(Vec<CachedAddress>);
 
-/// An address of a space and the recording's address, by its id and 1, or 0 for none. Address 0 marks an empty entry.
+/// An address of a space, and the id of the recording's address plus 1, or 0 without one. Address 0 marks an empty
+/// entry.
 type CachedAddress = (u64, u32, u32);
 
 impl AddressCache {
-    /// Entries that an address may have: enough that it is found, as long as all fit.
+    /// Number of entries in which an address may be: enough to find it as long as all addresses fit.
     const TRIED: usize = 16;
     const MOST: usize = 1 << 22;
 
-    /// For this number of addresses.
+    /// Makes a cache for this number of addresses.
     fn new(addresses: usize) -> Self {
         Self(written_table((0, 0, 0), (2 * addresses).next_power_of_two().clamp(1 << 10, Self::MOST)))
     }
 
-    /// Hands on the recording's addresses of these, in their order.
+    /// Passes on the recording's addresses for these addresses, in their order.
     ///
-    /// The table is larger than the caches. All first entries are looked at before the first search, as these waits overlap.
+    /// The table is larger than the processor's caches. All first entries are loaded before the first search, so that
+    /// the waits for memory overlap.
     fn each(
         &mut self,
         space: SpaceId,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a file one batch after the other, so that it may be larger than memory, and all cores reading batches.
+//! Reads the records of a file in batches, so that the file may be larger than memory and all cores can process
+//! batches.
 //!
 //! ```text
 //! file ──► raw ──┬─ plain records ─────────────────► batch ──► worker
 //!                └─ compressed ──► unpacked records ─┘
 //! ```
 //!
-//! One worker at a time holds the stream and fills a batch of its own with whole records; what it does with them needs the
-//! stream no more. Plain records are not copied: a batch takes the memory that they were read to, and leaves its own. Data that follows a record without being part of its size (processor traces) is passed over unread.
+//! One worker at a time holds the stream and fills its own batch with complete records; processing the batch does not
+//! need the stream. Plain records are not copied: a batch exchanges its memory for the buffer into which they were
+//! read. Data that follows a record without being part of its size (processor traces) is skipped.
 
 use super::cursor::PerfDataCursor;
 use super::records::{HEAD, Head, PerfRecord, kind};
@@ -17,27 +19,28 @@ use sediment_core::error::{Error, ErrorLocation, Result};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes read at once, and in a batch; more than the largest record.
+/// Number of bytes that are read at once, and size of a batch; larger than the largest record.
 const PIECE: usize = 1 << 19;
 
-/// Some records that follow each other.
+/// A sequence of records.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// Where the records stand in `bytes`.
+    /// Range of the records in `bytes`.
     records: Range<usize>,
-    /// Offset in the file of the first record, or of the record that they were unpacked from.
+    /// Offset in the file of the first record, or of the compressed record that contains it.
     offset: u64,
     unpacked: bool,
     big_endian: bool,
-    /// Bytes of records before it.
+    /// Number of bytes of records before it.
     sequence: u64,
     /// Number of batches before it.
     number: u64,
 }
 
 impl Batch {
-    /// The records, each with its position: the bytes of records before it. Nothing follows an error.
+    /// Returns the records, each with its position, which is the number of bytes of records before it. Nothing follows
+    /// an error.
     pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, PerfRecord<'_>)>> {
         let mut left = self.cursor();
         std::iter::from_fn(move || {
@@ -54,7 +57,7 @@ impl Batch {
         PerfDataCursor::new(records, if self.unpacked { 0 } else { self.offset }, self.big_endian)
     }
 
-    /// An error in it: what was unpacked is nowhere in the file but in its compressed record.
+    /// Locates an error: unpacked data has no position in the file except its compressed record.
     fn place(&self, error: Error) -> Error {
         if self.unpacked { error.with_location(ErrorLocation::Offset(self.offset)) } else { error }
     }
@@ -64,27 +67,27 @@ impl Batch {
 pub(super) struct Stream<'a> {
     input: &'a dyn Input,
     big_endian: bool,
-    /// Offset of what is to be read next, and of the end.
+    /// Offset of the next byte to read, and of the end.
     next: u64,
     end: u64,
     raw: Vec<u8>,
-    /// Bytes of `raw` that are filled up to `next`, and those not taken yet.
+    /// Number of bytes in `raw`, which end at `next`, and start of the bytes that are not taken yet.
     filled: usize,
     from: usize,
     unpacker: Option<Unpacker>,
     unpacked: Vec<u8>,
-    /// Offset of the compressed record that was taken last.
+    /// Offset of the last compressed record.
     unpacked_at: u64,
     of_perf_alone: bool,
     sequence: u64,
     batches: u64,
-    /// Data of a pipe, into which others may have written, too.
+    /// True for data of a pipe, to which other programs may also have written.
     is_pipe: bool,
-    /// Bytes behind the last record of a pipe.
+    /// Number of bytes after the last record of a pipe.
     pub(super) junk: u64,
 }
 
-/// True for the message that perf prints for people after its last record, in the same pipe.
+/// True for the message that perf prints for users after its last record, in the same pipe.
 fn is_message(bytes: &[u8]) -> bool {
     bytes.starts_with(b"[ perf record: ") && bytes.iter().all(|b| matches!(b, b'\n' | b' '..=b'~'))
 }
@@ -110,12 +113,12 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Records from a pipe: what is no record at its end is passed over, and counted.
+    /// Reads records from a pipe: bytes at its end that are not a record are skipped and counted.
     pub(super) fn of_pipe(self) -> Self {
         Self { is_pipe: true, ..self }
     }
 
-    /// Passes over what is left of a pipe, if that does not begin as a record does, and anything came before it.
+    /// Skips the rest of a pipe if it does not begin with a record, and if records came before it.
     fn is_junk(&mut self) -> bool {
         let left = (self.filled - self.from) as u64;
         let read_any = self.sequence > 0 || self.from > 0;
@@ -132,12 +135,12 @@ impl<'a> Stream<'a> {
         is_junk
     }
 
-    /// Those records alone that perf writes for itself; nothing is unpacked.
+    /// Returns only the records that perf writes for itself; unpacks nothing.
     pub(super) fn of_perf_alone(self) -> Self {
         Self { of_perf_alone: true, ..self }
     }
 
-    /// Offset in the file of the next byte.
+    /// Offset in the file of the next byte to take.
     fn offset(&self) -> u64 {
         self.next - (self.filled - self.from) as u64
     }
@@ -168,14 +171,14 @@ impl<'a> Stream<'a> {
                 self.finish_unpacking()?;
                 return self.hand_out_unpacked(batch);
             }
-            // As many plain records as there are in the piece.
+            // Takes as many plain records as the piece contains.
             let start = self.from;
             let offset = self.offset();
             let mut special = None;
             while self.filled - self.from >= HEAD {
                 let head = match Head::read(self.left()) {
                     Ok(head) => head,
-                    // What was read before is handed out first.
+                    // The records that were already read are returned first.
                     Err(_) if start < self.from => break,
                     Err(_) if self.is_junk() => break,
                     Err(error) => return Err(error),
@@ -205,11 +208,11 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Hands out the records from `start` to `from`.
+    /// Returns the records from `start` to `from`.
     fn hand_out(&mut self, start: usize, batch: &mut Batch) {
         let left = self.filled - self.from;
         if left > PIECE / 8 {
-            // Less is copied with the records than with what stands behind them.
+            // Copying the records is cheaper than copying the bytes after them.
             batch.bytes.clear();
             batch.bytes.extend_from_slice(&self.raw[start..self.from]);
             batch.records = 0..batch.bytes.len();
@@ -223,7 +226,7 @@ impl<'a> Stream<'a> {
         self.filled = left;
     }
 
-    /// Sees to it that a whole record is in memory, unless there is none.
+    /// Ensures that a whole record is in memory, unless there is none.
     fn read_on(&mut self) -> Result<()> {
         let have = self.filled - self.from;
         let whole = have >= HEAD && Head::read(self.left()).is_ok_and(|head| have >= head.size);
@@ -249,11 +252,11 @@ impl<'a> Stream<'a> {
         if found.is_err() && self.is_junk() { Ok(()) } else { found }
     }
 
-    /// Takes a record that is compressed, or that more belongs to than its size says.
+    /// Takes a compressed record, or a record with more data than its size states.
     fn take_special(&mut self, head: Head) -> Result<()> {
         let offset = self.offset();
         let body_at = offset + HEAD as u64;
-        // What read_on saw to is here in full.
+        // `read_on` has read it completely.
         let body = &self.raw[self.from + HEAD..self.from + head.size];
         let mut body = PerfDataCursor::new(body, body_at, self.big_endian);
         let mut behind = 0;
@@ -278,7 +281,7 @@ impl<'a> Stream<'a> {
         self.skip(behind)
     }
 
-    /// Passes bytes over.
+    /// Skips bytes.
     fn skip(&mut self, count: u64) -> Result<()> {
         let offset = self.offset();
         if count > self.end - offset {
@@ -306,7 +309,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Number of unpacked bytes that make whole records.
+    /// Number of unpacked bytes that are complete records.
     fn unpacked_whole_records(&self, at_end: bool) -> Result<usize> {
         let placed = |error: Error| error.with_location(ErrorLocation::Offset(self.unpacked_at));
         let mut left = PerfDataCursor::new(&self.unpacked, 0, self.big_endian);
@@ -339,7 +342,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Runs `work` on every batch, in their order.
+/// Runs `work` on every batch, in order.
 pub(super) fn in_order(mut stream: Stream, mut work: impl FnMut(&Batch) -> Result<()>) -> Result<()> {
     let mut batch = Batch::default();
     while stream.next(&mut batch)? {
@@ -348,8 +351,8 @@ pub(super) fn in_order(mut stream: Stream, mut work: impl FnMut(&Batch) -> Resul
     Ok(())
 }
 
-/// Runs `work` on every batch, by this number of workers. Each worker has a state of its own; which batch comes to
-/// which state is not fixed, but of several errors the one that comes first in the file is returned.
+/// Runs `work` on every batch with this number of workers. Each worker has its own state. The assignment of batches to
+/// workers is not fixed, but if there are several errors, the first one in the file is returned.
 pub(super) fn on_all_cores<S: Send>(
     stream: Stream,
     workers: usize,
@@ -400,13 +403,13 @@ pub(super) fn on_all_cores<S: Send>(
     }
 }
 
-/// Number of workers that an input of this size is worth.
+/// Number of workers that is useful for an input of this size.
 pub(super) fn workers(size: u64) -> usize {
-    /// More would each want a table of their own.
+    /// More workers would each need a table of their own.
     const MOST: usize = 8;
     let useful = (size / (8 * PIECE as u64)).saturating_add(1);
     if useful == 1 {
-        // The system takes longer to say how many there are than a small input to be read.
+        // Asking the system for the number of cores takes longer than reading a small input.
         return 1;
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first pass over the records: the changes of address spaces, the events with samples, and the content of these.
-//! Samples are told apart and counted here, not read.
+//! The first pass over the records finds the changes of address spaces, the events with samples, and the content of the
+//! samples. It classifies and counts samples, but does not read them.
 
 use super::attribute::{SampleContent, sample_type};
 use super::cursor::PerfDataCursor;
@@ -12,7 +12,7 @@ use crate::read::Input;
 use crate::read::replay::ReplaySampling;
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// A file that its samples can now be read of, in any order.
+/// A file whose samples can now be read in any order.
 pub(super) struct Survey<'a> {
     pub(super) file: PerfFile<'a>,
     pub(super) spaces: Spaces,
@@ -20,18 +20,18 @@ pub(super) struct Survey<'a> {
     pub(super) content: SampleContent,
     /// True for each event whose samples are read, by its index.
     pub(super) read: Vec<bool>,
-    /// Samples of each event.
+    /// Number of samples of each event.
     samples: Vec<u64>,
-    /// Records that the kernel had no room for.
+    /// Number of records for which the kernel had no room.
     pub(super) lost: u64,
 }
 
-/// Samples that one worker keeps for later, with their positions.
+/// Samples that a worker keeps for later, with their positions.
 #[derive(Debug)]
 pub(super) struct RetainedSamples {
     told: Option<ReplaySampling>,
     big_endian: bool,
-    /// Place among the records, flags, offset in the file, and end in `bodies`, of each.
+    /// Position among the records, flags, offset in the file, and end in `bodies`, of each.
     samples: Vec<(u64, u16, u64, usize)>,
     bodies: Vec<u8>,
 }
@@ -44,7 +44,7 @@ impl RetainedSamples {
         }
     }
 
-    /// The samples with their positions.
+    /// Returns the samples with their positions.
     pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, PerfRecord<'_>)>> {
         let mut start = 0;
         self.samples.iter().map(move |(sequence, misc, offset, end)| {
@@ -61,7 +61,7 @@ struct WorkerSurvey<'a> {
     changes: Vec<(When, AddressSpaceChange)>,
     samples: Vec<u64>,
     lost: u64,
-    /// Records of perf itself about the file, with their positions.
+    /// Records that perf wrote for itself about the file, with their positions.
     of_perf: Vec<(u64, u32, u16, Vec<u8>)>,
     file: &'a PerfFile<'a>,
 }
@@ -71,7 +71,7 @@ impl<'a> Survey<'a> {
         Self::keeping(input, None).map(|(survey, _)| survey)
     }
 
-    /// The survey, and the samples that are to be told; what each worker met of them apart.
+    /// Makes the survey, and returns the samples for the replay, which each worker keeps separately.
     pub(super) fn keeping(
         input: &'a dyn Input,
         told: Option<ReplaySampling>,
@@ -115,8 +115,8 @@ impl<'a> Survey<'a> {
         }
         let content =
             with_samples().map(|(attribute, _)| attribute.content()).min().unwrap_or(SampleContent::Nothing);
-        // Branches are branches, whatever event chose the moment. Stacks and places stand for so many events, and counts of
-        // different events have no sum.
+        // Branches of different events can be added, whatever event triggered the sample. Stacks and addresses
+        // represent a number of events, and counts of different events cannot be added.
         let first = with_samples().map(|(attribute, _)| attribute).find(|one| one.content() == content);
         let read = attributes
             .iter()
@@ -129,25 +129,25 @@ impl<'a> Survey<'a> {
         Ok((Self { spaces, content, read, samples, lost, file }, retained))
     }
 
-    /// Names and numbers of samples of the events that are not read.
+    /// Returns names and numbers of samples of the events that are not read.
     pub(super) fn not_read(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.file.events.attributes.iter().zip(&self.read).zip(&self.samples);
         all.filter(|((_, read), _)| !**read).map(|((one, _), samples)| (one.name(), *samples))
     }
 
-    /// True if an event that is read has copies of the stack in its samples.
+    /// True if the samples of an event that is read have copies of the stack.
     pub(super) fn has_stack_copies(&self) -> bool {
         let all = self.file.events.attributes.iter().zip(&self.read);
         all.filter(|(_, read)| **read).any(|(one, _)| one.has(sample_type::STACK_USER))
     }
 
-    /// True if no event that is read has branches that would show an indirect call.
+    /// True if no event that is read would record an indirect call.
     pub(super) fn no_indirect_calls(&self) -> bool {
         let all = self.file.events.attributes.iter().zip(&self.read);
         all.filter(|(_, read)| **read).all(|(one, _)| one.records_no_indirect_calls())
     }
 
-    /// The names of the events that are read, joined by `+`.
+    /// Returns the names of the events that are read, joined by `+`.
     pub(super) fn event_names(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for (attribute, _) in self.file.events.attributes.iter().zip(&self.read).filter(|(_, read)| **read) {

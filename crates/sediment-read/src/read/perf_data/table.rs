@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counting hash table of branches: every branch of a recording goes through it.
 //!
-//! Open addressing with linear probing over entries of 32 bytes. The hash is two multiplications with a fixed start, so that a
-//! file whose branches are chosen to collide can be made. It gains nothing: a search gives up after [`FARTHEST`] entries
-//! and goes on in an ordered map, so that a branch costs at most a logarithm. Counts are added, which no order changes.
+//! Open addressing with linear probing over entries of 32 bytes. The hash is two multiplications with fixed constants,
+//! so somebody could make a file whose branches collide. That does no harm: a search ends after [`FARTHEST`] entries
+//! and continues in an ordered map, so a branch takes at most logarithmic time. Counts are added, so their order does
+//! not matter.
 
 use super::mappings::SpaceId;
 use std::collections::BTreeMap;
 
-/// Longest probe sequence. With the table at most three quarters full, a good hash needs fewer.
+/// Longest probe sequence. The table is at most three quarters full, so a good hash needs fewer probes.
 const FARTHEST: usize = 96;
 const SMALLEST: usize = 1 << 10;
 
@@ -20,16 +21,16 @@ pub(super) enum CountKind {
     Call = 2,
     /// A branch of unknown type.
     Branch = 3,
-    /// A branch that is not a call by its type, but leads on to another function: its ends are executed addresses.
+    /// A branch that is not a call by its type, but leads to another function: its ends are executed addresses.
     Passed = 4,
-    /// Code executed without a branch, from the target of one to the source of the next.
+    /// Code executed without a branch, from the target of one branch to the source of the next.
     Straight = 5,
 }
 
 /// A branch in an address space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// Space and kind in one; 0 is no key.
+    /// Space and kind in one number; 0 is not a valid key.
     tag: u64,
     pub(super) from: u64,
     pub(super) to: u64,
@@ -60,7 +61,7 @@ impl Key {
     }
 }
 
-/// Both halves of a product: each bit of the result depends on every bit of the factors below it and above it.
+/// Combines both halves of a product: each bit of the result depends on all bits of the factors.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
@@ -71,7 +72,7 @@ fn fold(a: u64, b: u64) -> u64 {
 pub(super) struct KeyCounts {
     entries: Vec<(Key, u64)>,
     used: usize,
-    /// Those for which a search went too far.
+    /// Counts of keys for which a search was too long.
     far: BTreeMap<Key, u64>,
 }
 
@@ -81,10 +82,10 @@ impl KeyCounts {
         self.put(key, key.hash() as usize, count);
     }
 
-    /// Counts each of these keys once.
+    /// Adds one to the count of each of these keys.
     ///
-    /// The table is larger than the caches, so that nearly every key waits for memory. All first entries are looked at before the
-    /// first key is searched: these waits overlap, those of searches do not.
+    /// The table is larger than the processor's caches, so nearly every key waits for memory. All first entries are
+    /// loaded before the first search: these waits overlap, but the waits during searches do not.
     pub(super) fn add_each(&mut self, keys: &[Key]) {
         const AT_ONCE: usize = 64;
         for keys in keys.chunks(AT_ONCE) {
@@ -158,7 +159,7 @@ impl KeyCounts {
         all.retain(|(key, _)| key.tag != 0);
         all.extend(self.far);
         all.sort_unstable();
-        // A key may have gone the far way before the table grew, and the near way after.
+        // A key may be in the map from before the table grew, and in the table from afterwards.
         all.dedup_by(|later, retained| {
             let same = later.0 == retained.0;
             if same {
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn every_count_is_kept_also_where_all_collide() {
         let mut table = KeyCounts::default();
-        // The first factor of the hash is nothing: all ends up in the same entry.
+        // The first factor of the hash is zero, so all keys have the same entry.
         let collide = |to: u64| Key::new(SpaceId(1), CountKind::Call, 0x2d35_8dcc_aa6c_78a5, to);
         let spread = |to: u64| Key::new(SpaceId(2), CountKind::Branch, to * 16, to);
         for round in 0..3 {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records that perf compressed (`perf record -z`).
+//! Unpacks records that perf compressed (`perf record -z`).
 //!
-//! perf keeps one zstd frame open for the whole recording and flushes it into one record after the other; a record may end in
-//! the middle of a block, and the frame is never closed. So blocks are put together here and handed to the decoder one by one;
-//! an empty last block, made up at the end, lets it give out what it keeps back for references.
-//! Format: RFC 8878, sections 3.1.1 and 3.1.2.
+//! perf keeps one zstd frame open for the whole recording and flushes it to one record after the other. A record may
+//! end in the middle of a block, and the frame is never closed. Therefore this module assembles blocks and passes them
+//! to the decoder one by one. At the end it adds an empty last block, so that the decoder outputs the data that it
+//! keeps for references. Format: RFC 8878, sections 3.1.1 and 3.1.2.
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sediment_core::error::{Error, Result};
 use sediment_core::unpack::STREAMS;
 
-/// No window may be larger, in bytes: that of zstd's highest level.
+/// Largest window in bytes: the window of zstd's highest level.
 const LARGEST_WINDOW: u64 = 1 << 27;
 const MAGIC: u32 = 0xfd2f_b528;
 
-/// A decoder and what it has not yet been given.
+/// A decoder, and data that it has not received yet.
 pub(super) struct Unpacker {
     decoder: FrameDecoder,
     packed: Vec<u8>,
@@ -29,7 +29,7 @@ enum UnpackState {
     Blocks {
         checksum: bool,
     },
-    /// Bytes to pass over: a skippable frame.
+    /// Number of bytes to skip: a skippable frame.
     Skip(u64),
 }
 
@@ -44,7 +44,7 @@ impl Unpacker {
         }
     }
 
-    /// Takes the packed bytes of a record that stands at this offset, and appends what they yield.
+    /// Takes the packed bytes of a record at this offset, and appends the unpacked bytes.
     pub(super) fn take(&mut self, packed: &[u8], offset: u64, output: &mut Vec<u8>) -> Result<()> {
         self.taken += packed.len() as u64;
         self.packed.extend_from_slice(packed);
@@ -57,7 +57,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Appends what is left at the end of the recording.
+    /// Appends the remaining bytes at the end of the recording.
     pub(super) fn finish(&mut self, offset: u64, output: &mut Vec<u8>) -> Result<()> {
         if !self.packed.is_empty() {
             return Err(Error::at_offset(
@@ -67,7 +67,7 @@ impl Unpacker {
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
         if let UnpackState::Blocks { .. } = self.state {
-            /// A block that is the last, raw and empty; and a checksum, which nobody compares.
+            /// An empty raw block with the flag of the last block, and a checksum, which nobody compares.
             const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
             self.decode(&LAST_BLOCK, offset)?;
             self.collect(offset, output)?;
@@ -75,7 +75,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Goes on by one header or block, if all of it is there, and returns its length.
+    /// Processes one header or block, if all of it is there, and returns its length.
     fn step(&mut self, used: usize, offset: u64) -> Result<Option<usize>> {
         let left = &self.packed[used..];
         match self.state {
@@ -127,7 +127,7 @@ impl Unpacker {
     }
 
     fn collect(&mut self, offset: u64, output: &mut Vec<u8>) -> Result<()> {
-        /// Not block by block, as small ones would each be copied for themselves.
+        /// Several blocks at once, because each call copies, which is expensive for small blocks.
         const WORTH_WHILE: usize = 1 << 16;
         let ready = self.decoder.can_collect();
         if ready == 0 || (ready < WORTH_WHILE && !self.decoder.is_finished()) {
@@ -151,16 +151,16 @@ fn damaged(error: &dyn std::fmt::Display, offset: u64) -> Error {
         .with_hint("is the file complete, and unchanged since perf wrote it?")
 }
 
-/// The head of a frame.
+/// Header of a frame.
 struct FrameHeader {
     length: usize,
     checksum: bool,
-    /// For a frame to be passed over: how many bytes follow.
+    /// For a frame to skip: the number of bytes that follow.
     skip: Option<u64>,
 }
 
 impl FrameHeader {
-    /// None where bytes are missing.
+    /// `None` if bytes are missing.
     fn read(bytes: &[u8], offset: u64) -> Result<Option<Self>> {
         let word = |at: usize| {
             bytes.get(at..at + 4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
@@ -223,7 +223,7 @@ mod tests {
         Ok(output)
     }
 
-    /// A frame with a window of 128 KiB, not closed unless `last`.
+    /// Makes a frame with a window of 128 KiB, which is closed if `last`.
     fn frame(blocks: &[(u32, u32, &[u8])], last: bool) -> Vec<u8> {
         let mut bytes = MAGIC.to_le_bytes().to_vec();
         bytes.extend([0, 7 << 3]);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of perf report over branch records.
+//! Reads the text of perf report for branch records.
 //!
-//! A report is a sequence of tables, one for each event, each below comment lines that name the event, the number of branches
-//! and the columns. [`table`] finds the cells, [`objects`] says what a shared object is, [`shares`] turns rounded percentages
-//! back into counts where the report has no column of counts. Each row is a call from one function to another.
+//! A report is a sequence of tables, one for each event, each after comment lines with the event, the number of
+//! branches and the columns. [`table`] finds the cells, [`objects`] classifies shared objects, and [`shares`] converts
+//! rounded percentages back into counts if the report has no column of counts. Each row is a call from one function to
+//! another.
 //!
-//! Source: perf's manual pages, and what perf 5 and 6 print (docs/formats/perf-report.md).
+//! Source: perf's manual pages, and the output of perf 5 and 6 (docs/formats/perf-report.md).
 
 mod objects;
 mod shares;
@@ -25,7 +26,7 @@ use sediment_core::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use table::{ColumnKind, SymbolCell, TableColumns};
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "perf-report",
     summary: "text of perf report with branch columns",
@@ -37,12 +38,12 @@ pub(super) const READER: Reader = Reader {
 const COMMANDS: &str = "record calls with `perf record -e branches:u -j any_call,u -- COMMAND` and print them with \
      `perf report -b --stdio --no-demangle -n -F +period --percent-limit 0 \
      --sort=comm,dso_from,symbol_from,dso_to,symbol_to > report.txt`";
-/// The total where the report does not say it.
+/// Total for a report that does not have it.
 const SHARES: u64 = 1_000_000_000_000_000;
 const LONGEST_PATH: usize = 4096;
 const LONGEST_START: usize = 1 << 16;
 
-/// Messages of perf in place of a report.
+/// Messages that perf prints in place of a report.
 const COMPLAINTS: [&[u8]; 6] = [
     b"Selected -b but no branch data",
     b"Invalid --sort key",
@@ -86,7 +87,7 @@ fn recognises(bytes: &[u8]) -> bool {
     false
 }
 
-/// A row without its header: a percentage, and somewhere the mark of a symbol.
+/// True for a row without its header: a percentage, and the mark of a symbol.
 fn looks_like_row(line: &[u8]) -> bool {
     let share = line.split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
     let share = share.split_last().filter(|(last, _)| **last == b'%').map(|(_, digits)| digits);
@@ -98,9 +99,9 @@ fn looks_like_row(line: &[u8]) -> bool {
 #[derive(Debug, Clone, Copy)]
 struct PrintedEnd<'a> {
     object: Option<&'a [u8]>,
-    /// True if the object's name is as wide as its column, so that it may have been cut.
+    /// True if the object's name is as wide as its column, so that it may be cut.
     fills: bool,
-    /// True if it was cut for certain, unless a longer name is found for it.
+    /// True if it is certainly cut, unless a longer name is found for it.
     object_cut: bool,
     symbol: SymbolCell<'a>,
     symbol_cut: bool,
@@ -110,7 +111,7 @@ struct PrintedEnd<'a> {
 struct BranchRow<'a> {
     from: PrintedEnd<'a>,
     to: PrintedEnd<'a>,
-    /// Hundredths of a percent where the table has no counts.
+    /// Share in hundredths of a percent if the table has no counts.
     weight: u64,
     /// Number of its line, from 1.
     line: u64,
@@ -120,20 +121,21 @@ struct BranchRow<'a> {
 #[derive(Debug, Default)]
 struct EventTable<'a> {
     event: &'a [u8],
-    /// Branches of the event, also of rows that were not printed. None for a group: perf prints the sum of its events.
+    /// Number of branches of the event, including rows that were not printed. `None` for a group: perf prints the sum
+    /// of its events.
     event_count: Option<u64>,
-    /// True if each row has figures for several events; the first is read.
+    /// True if each row has figures for several events; only the first is read.
     grouped: bool,
     columns: Option<TableColumns<'a>>,
     rows: Vec<BranchRow<'a>>,
 }
 
-/// All that a report says.
+/// All data of a report.
 #[derive(Debug, Default)]
 struct BranchReport<'a> {
     tables: Vec<EventTable<'a>>,
     arch: Option<String>,
-    /// The header says that jumps and returns were recorded beside calls.
+    /// True if the header shows that jumps and returns were recorded in addition to calls.
     all_branches: bool,
     /// Line of a header without branch columns.
     other_header: Option<(u64, &'a [u8])>,
@@ -211,7 +213,7 @@ impl<'a> BranchReport<'a> {
         Ok(report)
     }
 
-    /// True if the row read last has no target; perf ends every row with a line end, so one without may be cut off.
+    /// True if the last row has no target: perf ends every row with a line end, so a row without one may be cut off.
     fn ends_without_target(&self) -> bool {
         let row = self.tables.last().and_then(|table| table.rows.last());
         row.is_some_and(|row| matches!(row.to.symbol, SymbolCell::Nothing))
@@ -354,15 +356,15 @@ impl<'a> BranchReport<'a> {
     }
 }
 
-/// Period before samples before rounded shares.
+/// Column of weights: period, otherwise samples, otherwise rounded shares.
 fn weight_column(columns: &TableColumns<'_>) -> Option<(ColumnKind, usize)> {
     [ColumnKind::Period, ColumnKind::Samples, ColumnKind::Overhead]
         .into_iter()
         .find_map(|kind| Some((kind, columns.find(kind)?)))
 }
 
-/// In which object a function is defined, for reports that say it of one end alone: the only object that the other
-/// column gives for its name.
+/// Object that defines a function, for reports that have objects only for one end: the only object in the other column
+/// for this name.
 struct Owners<'a>(BTreeMap<&'a [u8], Option<&'a [u8]>>);
 
 impl<'a> Owners<'a> {
@@ -386,7 +388,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// Conversion of rows into a recording.
+/// State of the conversion of rows to a recording.
 struct PerfReportConversion<'a, 'r> {
     full: FullNames<'a>,
     owners: Owners<'a>,
@@ -403,13 +405,13 @@ impl<'a> PerfReportConversion<'a, '_> {
             .and_then(weight_column)
             .is_some_and(|(kind, _)| kind == ColumnKind::Overhead);
         let counts: Vec<u128> = if rounded {
-            // Shares were checked to be at most 100 %.
+            // The shares are known to be at most 100 %.
             let hundredths: Vec<u32> = table.rows.iter().map(|row| row.weight as u32).collect();
             shares::counts(table.event_count.unwrap_or(SHARES), &hundredths)
         } else {
             table.rows.iter().map(|row| u128::from(row.weight)).collect()
         };
-        // perf counts each branch record as one event, so the event count is in the unit of either column of counts.
+        // perf counts each branch record as one event, so the event count has the same unit as either column of counts.
         let sum: u128 = counts.iter().fold(0, |sum, count| sum.saturating_add(*count));
         let without_count = if rounded { u128::from(SHARES) } else { 0 };
         let total = table.event_count.map_or(without_count, u128::from).max(sum);
@@ -433,14 +435,14 @@ impl<'a> PerfReportConversion<'a, '_> {
                 self.recording.skipped.add(why, count, example(row));
             }
             (Err(first), Err(second)) => {
-                // What lies outside of programs is no failure to find a symbol.
+                // An end outside programs is not a failure to find a symbol.
                 let why = if first == Reason::UnresolvedEnd { second } else { first };
                 self.recording.skipped.add(why, count, example(row));
             }
         }
     }
 
-    /// The address of an end, or the reason why it has none.
+    /// Returns the address of an end, or the reason why it has none.
     fn place(&mut self, end: &PrintedEnd<'a>) -> std::result::Result<AddressId, Reason> {
         let (name, mark) = match end.symbol {
             SymbolCell::Nothing => return Err(Reason::NoBranch),
@@ -475,7 +477,7 @@ impl<'a> PerfReportConversion<'a, '_> {
     }
 }
 
-/// One name may stand for many rows that were cut short, so its length is bounded by what Linux takes.
+/// Many rows that were cut off may have the same long name, so its length is limited to that of a path in Linux.
 fn path_of(name: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_PATH)
 }
@@ -490,7 +492,7 @@ fn example(row: &BranchRow<'_>) -> String {
     format!("{} -> {} in line {}", name(&row.from), name(&row.to), row.line)
 }
 
-/// The event between quotes, or the first of a group, which perf writes `'a, b'` or `'name { a, b }'`.
+/// Returns the quoted event, or the first one of a group, which perf writes as `'a, b'` or `'name { a, b }'`.
 fn event(text: &[u8], grouped: bool) -> &[u8] {
     let quoted = text.split(|b| *b == b'\'').nth(1).unwrap_or_default();
     if !grouped {
@@ -500,7 +502,7 @@ fn event(text: &[u8], grouped: bool) -> &[u8] {
     first.split(|b| *b == b',').next().unwrap_or_default().trim_ascii()
 }
 
-/// A share as perf prints it, two decimals after a point or, in some languages, a comma.
+/// Parses a share as perf prints it, with two decimals after a point or, in some languages, a comma.
 fn hundredths(text: &[u8]) -> Option<u64> {
     let digits = text.strip_suffix(b"%")?;
     let (whole, rest) = digits.split_at(digits.iter().position(|b| matches!(b, b'.' | b','))?);

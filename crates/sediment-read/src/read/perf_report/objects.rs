@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shared objects of a perf report: names that perf cut to the width of their column, and those that are no file.
+//! Shared objects of a perf report: names that perf cut to the width of their column, and names that are not files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Perf's name for an unknown object.
 const UNKNOWN: &[u8] = b"[unknown]";
 
-/// The full name of each name that was cut.
+/// Maps each cut name to its full name.
 #[derive(Debug, Default)]
 pub(super) struct FullNames<'a>(HashMap<&'a [u8], &'a [u8]>);
 
 impl<'a> FullNames<'a> {
-    /// From all names of a report, each with whether it fills its column. A name that fills its column is taken for the one
-    /// longer name that it begins, if there is just one; not if it also stands somewhere with room to spare.
+    /// Finds cut names among all names of a report; each has a flag that it fills its column. Such a name is assumed to
+    /// be cut from the only longer name that begins with it, unless it also occurs somewhere with room to spare.
     pub(super) fn of(names: impl Iterator<Item = (&'a [u8], bool)>) -> Self {
         let mut whole: BTreeMap<&[u8], bool> = BTreeMap::new();
         for (name, fills) in names {
@@ -23,11 +23,11 @@ impl<'a> FullNames<'a> {
             .filter(|(name, whole)| !**whole && !name.is_empty())
             .map(|(name, _)| *name)
             .collect();
-        // The longest first: what a name is the beginning of may have been cut itself, in a wider column.
+        // The longest first: the longer name may itself be cut, in a wider column.
         cut.sort_by_key(|name| (std::cmp::Reverse(name.len()), *name));
         let mut full: HashMap<&[u8], &[u8]> = HashMap::new();
         for name in cut {
-            // In this order all names that begin with this one follow it.
+            // In this order, all names that begin with this one come after it.
             let longer: BTreeSet<&[u8]> = whole
                 .range::<[u8], _>((std::ops::Bound::Excluded(name), std::ops::Bound::Unbounded))
                 .take_while(|(other, _)| other.starts_with(name))
@@ -46,32 +46,33 @@ impl<'a> FullNames<'a> {
     }
 }
 
-/// Number of names with a common beginning that are looked at; a real report has two or three.
+/// Number of names with a common beginning that are compared; a typical report has two or three.
 const SEVERAL: usize = 64;
 
-/// Meaning of a name in the column of objects.
+/// Type of a name in the column of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectMeaning<'a> {
-    /// A file that was mapped.
+    /// A mapped file.
     File(&'a [u8]),
     /// Unknown to perf.
     Unknown,
-    /// The kernel, a module of it, a hypervisor, a guest.
+    /// The kernel, a kernel module, a hypervisor or a guest.
     Kernel,
-    /// Memory without a file: the heap, or what a compiler made at run time.
+    /// Memory without a file: the heap, or code of a run-time compiler.
     Memory,
 }
 
-/// `mark` is what perf puts before the symbol: `.` user, `k` kernel, `H` hypervisor, `g` and `u` a guest's kernel and user.
-/// Older perf marks both ends of a branch by where the sample was taken, so a name that is a file's is believed before a `k`.
+/// Classifies an object. `mark` is the letter that perf prints before the symbol: `.` user, `k` kernel, `H` hypervisor,
+/// `g` and `u` a guest's kernel and user. Older perf marks both ends of a branch by the level of the sample, so the
+/// name of a file takes precedence over a `k`.
 pub(super) fn object(name: Option<&[u8]>, mark: u8) -> ObjectMeaning<'_> {
     let not_user = matches!(mark, b'k' | b'g' | b'u' | b'H');
     let Some(name) = name.filter(|name| !name.is_empty() && *name != UNKNOWN) else {
-        // The hypervisor is what perf tries last, so its mark also stands where nothing was found.
+        // perf tries the hypervisor last, so its mark also appears if nothing was found.
         return if not_user && mark != b'H' { ObjectMeaning::Kernel } else { ObjectMeaning::Unknown };
     };
     if name.starts_with(b"[vdso") || name == b"[vsyscall]" {
-        // No file, but a shared object with symbols that programs call like any other's.
+        // Not a file, but a shared object with symbols that programs call like others.
         return ObjectMeaning::File(name);
     }
     if matches!(name, b"[heap]" | b"[stack]" | b"[anon]")
@@ -91,12 +92,12 @@ pub(super) fn object(name: Option<&[u8]>, mark: u8) -> ObjectMeaning<'_> {
     if not_user && (of_kernel || mark != b'k') { ObjectMeaning::Kernel } else { ObjectMeaning::File(name) }
 }
 
-/// True if an address, as perf prints it, lies in the upper half, where 64-bit systems keep their kernel.
+/// True if a printed address is in the upper half, which 64-bit systems use for the kernel.
 pub(super) fn is_kernel_address(address: &[u8]) -> bool {
     address.len() == b"0x0123456789abcdef".len() && matches!(address[2], b'8'..=b'9' | b'a'..=b'f')
 }
 
-/// `perf-PID.map`, in which a run-time compiler names what it made.
+/// True for `perf-PID.map`, in which a run-time compiler names its code.
 fn is_symbol_map(name: &[u8]) -> bool {
     let base = name.rsplit(|b| *b == b'/').next().unwrap_or(name);
     base.strip_prefix(b"perf-")

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rounded percentages back to counts.
+//! Converts rounded percentages back to counts.
 //!
-//! perf prints a share with two decimals. Of a total, each row gets the share it is printed with; rows printed as 0.00 % happened
-//! too, so together they get what the printed ones leave of 100 %, each at most half the smallest share that can be printed and
-//! at least one count. Fractions are settled by largest remainder, ties to the earlier row.
+//! perf prints a share with two decimals. Each row gets its printed share of the total. Rows printed as 0.00 % were
+//! also counted, so together they get the rest of 100 %: each at least one count, and at most half the smallest share
+//! that can be printed. Fractions are assigned by largest remainder; ties go to the earlier row.
 
-/// 100 % in the unit of what is printed.
+/// 100 % in the printed unit.
 const WHOLE: u128 = 10_000;
 
-/// The counts of rows that are printed as these hundredths of a percent of `total`, a 64-bit number.
+/// Returns the counts of rows that are printed as these hundredths of a percent of `total`.
 ///
-/// They add up to `total` where the shares make up the whole; to less where the report lacks rows, or where there are
-/// too few rows of 0.00 % to fill the gap; to more only where there are more rows than counts to share.
+/// Their sum is `total` if the shares add up to 100 %. It is less if rows are missing, or if there are too few rows of
+/// 0.00 % to fill the gap. It is more only if there are more rows than counts.
 pub(super) fn counts(total: u64, hundredths: &[u32]) -> Vec<u128> {
     let total = u128::from(total);
     let printed: u128 = hundredths.iter().map(|share| u128::from(*share)).sum();
     let zeros = hundredths.iter().filter(|share| **share == 0).count() as u128;
     let left = WHOLE.saturating_sub(printed);
 
-    // Both kinds of share over one denominator: a row of 0.00 % has left/zeros, but at most 1/2, of a hundredth.
+    // Both kinds of share with one denominator: a row of 0.00 % has left/zeros hundredths, but at most 1/2.
     let scale = 2 * zeros.max(1);
     let of_zero = (2 * left).min(zeros);
     let ones = zeros > 0 && total * of_zero < WHOLE * scale;
     let (numerator, denominator, of_zero) = if ones || printed > WHOLE {
-        // One count for each row of 0.00 %; the others share the rest as far as it goes.
+        // One count for each row of 0.00 %; the others share the rest as far as possible.
         let rest = total.saturating_sub(zeros);
         if total * printed <= rest * WHOLE { (total, WHOLE, 0) } else { (rest, printed, 0) }
     } else {
@@ -57,13 +57,13 @@ mod tests {
         assert_eq!(counts(1000, &[5000, 3000, 2000]), [500, 300, 200]);
         // 0.5, 0.5: the earlier row gets the odd count.
         assert_eq!(counts(7, &[5000, 5000]), [4, 3]);
-        // 1 % is left for two rows of 0.00 %, but each takes at most 0.005 %.
+        // 1 % remains for two rows of 0.00 %, but each takes at most 0.005 %.
         assert_eq!(counts(1_000_000, &[9900, 0, 0]), [990_000, 50, 50]);
-        // 0.01 % is left for four.
+        // 0.01 % remains for four rows.
         assert_eq!(counts(1_000_000, &[9999, 0, 0, 0, 0]), [999_900, 25, 25, 25, 25]);
-        // Nothing is left: one count each, taken from the others.
+        // Nothing remains: one count each, taken from the others.
         assert_eq!(counts(1000, &[6000, 4000, 0]), [599, 400, 1]);
-        // Rounded up to more than the whole.
+        // The shares were rounded up to more than 100 %.
         assert_eq!(counts(1000, &[5001, 5001]), [500, 500]);
         assert_eq!(counts(1000, &[]), Vec::<u128>::new());
     }
@@ -82,7 +82,7 @@ mod tests {
             let hundredths: Vec<u32> = truth.iter().map(|count| share(*count)).collect();
             let counts = counts(total, &hundredths);
             prop_assert!(counts.iter().sum::<u128>() <= u128::from(total));
-            // A row may also give up what rounding up took from the others, at most half a hundredth a row.
+            // A row may also lose counts because other rows were rounded up, at most half a hundredth per row.
             let near = total as f64 * (0.5 + 0.5 * truth.len() as f64) / 10_000.0 + 1.0;
             for (count, truth) in counts.iter().zip(&truth) {
                 prop_assert!((*count as f64 - *truth as f64).abs() <= near, "{count} for {truth} of {total}");

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns of a perf report, and the cells of its rows.
+//! Finds the columns of a perf report, and the cells of its rows.
 //!
-//! perf prints in one of two forms. *Ruled*: a header line, below it a line of dots as wide as each column, columns two blanks
-//! apart and padded. *Separated* (`-t`): a separator between the columns, no ruler; perf replaces the separator by `.` wherever
-//! it stands in a name. Words are never counted: names, commands and paths hold blanks.
+//! perf prints in one of two forms. *Ruled*: a header line, followed by a line with dots as wide as each column;
+//! columns are padded and two blanks apart. *Separated* (`-t`): a separator between the columns and no ruler; perf
+//! replaces the separator in names by `.`. Counting words does not work, because names, commands and paths contain
+//! blanks.
 //!
-//! In the ruled form a cell is as wide as its ruler, with two exceptions that push the rest of the row to the right: an address
-//! without a symbol is never cut, nor is a name in a column that `-v` fills with addresses; and a number may need more digits.
+//! In the ruled form a cell is as wide as its ruler, with two exceptions that move the rest of the row to the right. An
+//! address without a symbol is never cut, nor is a name in a column that `-v` fills with addresses; and a number may
+//! need more digits.
 
 use memchr::memmem;
 use sediment_core::error::{Error, Result};
 
-/// Kind of a column, as far as it matters here.
+/// Relevant kinds of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnKind {
     Overhead,
@@ -35,16 +37,16 @@ const HEADINGS: [(&[u8], ColumnKind); 8] = [
     (b"Target Symbol", ColumnKind::TargetSymbol),
 ];
 
-/// perf has fewer than a hundred; each row is split into all of them.
+/// perf has fewer than a hundred columns; each row is split into all of them.
 const MOST_COLUMNS: usize = 256;
 
 /// One column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     kind: ColumnKind,
-    /// Bytes that perf made it wide.
+    /// Width that perf gave it, in bytes.
     width: usize,
-    /// Narrower than its heading, as only `-w` makes it.
+    /// True if it is narrower than its heading, which only `-w` causes.
     narrow: bool,
 }
 
@@ -52,9 +54,9 @@ struct Column {
 #[derive(Debug, Clone)]
 pub(super) struct TableColumns<'a> {
     columns: Vec<Column>,
-    /// Before the first column, in the ruled form.
+    /// Blanks before the first column, in the ruled form.
     indent: usize,
-    /// Between columns, in the separated form.
+    /// Text between columns, in the separated form.
     separator: Option<&'a [u8]>,
 }
 
@@ -63,10 +65,11 @@ pub(super) struct TableColumns<'a> {
 pub(super) struct MisfitRow(pub(super) String);
 
 impl<'a> TableColumns<'a> {
-    /// The columns that a comment line names, if it is the header of a table; `next` is the line after it, perhaps the ruler.
+    /// Returns the columns named by a comment line, if it is the header of a table; `next` is the line after it, which
+    /// may be the ruler.
     ///
     /// # Errors
-    /// When columns of branches are there but cannot be told apart.
+    /// If columns of branches exist but cannot be distinguished.
     pub(super) fn of_header(header: &'a [u8], next: &[u8], line: u64) -> Result<Option<Self>> {
         let Some(text) = header.strip_prefix(b"#") else { return Ok(None) };
         if let Some(spans) = ruler(next) {
@@ -86,12 +89,12 @@ impl<'a> TableColumns<'a> {
         Ok(Some(Self { columns: kinds(&cells, line)?, indent: 0, separator: Some(separator) }))
     }
 
-    /// Where the column of this kind is.
+    /// Index of the column of this kind.
     pub(super) fn find(&self, kind: ColumnKind) -> Option<usize> {
         self.columns.iter().position(|column| column.kind == kind)
     }
 
-    /// True if a column is narrower than its heading, so that names which fill it were cut.
+    /// True if a column is narrower than its heading, so that names which fill it are cut.
     pub(super) fn is_narrow(&self, column: usize) -> bool {
         self.columns[column].narrow
     }
@@ -101,7 +104,7 @@ impl<'a> TableColumns<'a> {
         self.columns[column].width
     }
 
-    /// True if this line below a row belongs to the row's call tree.
+    /// True if this line after a row belongs to the row's call tree.
     pub(super) fn is_tree(&self, line: &[u8]) -> bool {
         let text = line.trim_ascii();
         if let Some(separator) = self.separator {
@@ -113,7 +116,7 @@ impl<'a> TableColumns<'a> {
         blank || text.starts_with(b"|") || text.starts_with(b"--")
     }
 
-    /// The cells of a row, one for each column, with their padding.
+    /// Returns the cells of a row, one for each column, with their padding.
     ///
     /// # Errors
     /// When the row does not fit the columns.
@@ -156,7 +159,7 @@ impl<'a> TableColumns<'a> {
     }
 }
 
-/// The columns of a ruler (start, width), or None if the line is no ruler.
+/// Returns the columns of a ruler (start, width); `None` if the line is not a ruler.
 fn ruler(line: &[u8]) -> Option<Vec<(usize, usize)>> {
     let text = line.strip_prefix(b"#")?;
     if !text.contains(&b'.') || !text.iter().all(|b| matches!(b, b'.' | b' ')) {
@@ -185,7 +188,7 @@ fn split_by<'a>(text: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     cells
 }
 
-/// Separator of the columns of a header without a ruler: the text before a heading that begins its column.
+/// Finds the separator in a header without a ruler: the text before a heading that begins its column.
 fn separator_of(text: &[u8], line: u64) -> Result<Option<&[u8]>> {
     let (Some(source), Some(target)) =
         (memmem::find(text, b"Source Symbol"), memmem::find(text, b"Target Symbol"))
@@ -206,12 +209,12 @@ fn separator_of(text: &[u8], line: u64) -> Result<Option<&[u8]>> {
     Ok(Some(&before[before.len() - length..]))
 }
 
-/// Kind of each column, by its heading. `-w` may have cut a heading to the width of its column.
+/// Determines the kind of each column from its heading. `-w` may have cut a heading to the width of its column.
 fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
     if cells.len() > MOST_COLUMNS {
         return Err(Error::at_line(line, format!("a table of {} columns, more than perf has", cells.len())));
     }
-    // "Source S" could be either.
+    // "Source S" would be ambiguous.
     const TELLING: usize = b"Source Sy".len();
     let mut columns: Vec<Column> = cells
         .iter()
@@ -249,16 +252,16 @@ fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
 /// The cell of a symbol column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SymbolCell<'a> {
-    /// A name, and perf's mark for where it runs.
+    /// A name, and perf's mark for its privilege level.
     Named(&'a [u8], u8),
-    /// An address that perf found no symbol for, and the mark.
+    /// An address for which perf found no symbol, and the mark.
     Address(&'a [u8], u8),
-    /// No branch at all, as in the rows of samples without one.
+    /// No branch, as in rows of samples without one.
     Nothing,
 }
 
 impl<'a> SymbolCell<'a> {
-    /// Takes `[.] name` apart, with the address that `-v` puts before it.
+    /// Splits `[.] name`, with the address that `-v` prints before it.
     pub(super) fn parse(cell: &'a [u8]) -> Self {
         let cell = cell.trim_ascii();
         let start = before_name(cell);
@@ -276,8 +279,8 @@ impl<'a> SymbolCell<'a> {
     }
 }
 
-/// Width of the text before the name in a symbol cell: `[.] `, and with `-v` an address and the origin of the symbol
-/// before it. 0 where there is no mark. A cell that ends with the mark counts the blank after it, which may have been
+/// Width of the text before the name in a symbol cell: `[.] `, and with `-v` also an address and the origin of the
+/// symbol. 0 without a mark. If the cell ends with the mark, the blank after it counts, because it may have been
 /// trimmed.
 fn before_name(cell: &[u8]) -> usize {
     let mark_at = |at: usize| {
@@ -297,7 +300,7 @@ fn before_name(cell: &[u8]) -> usize {
     if blanks > 0 && cell.get(mark - 1) == Some(&b' ') && mark_at(mark) { mark + 4 } else { 0 }
 }
 
-/// The length of `0x` and hexadecimal digits at the start, 0 where there is none.
+/// Length of `0x` and hexadecimal digits at the start; 0 without them.
 fn address_length(text: &[u8]) -> usize {
     let Some(digits) = text.strip_prefix(b"0x") else { return 0 };
     let digits = digits.iter().take_while(|b| b.is_ascii_hexdigit()).count();
@@ -312,7 +315,7 @@ fn symbol_width(rest: &[u8], width: usize) -> usize {
     if address > 0 && ends_there {
         width.max(start + address)
     } else if start > width {
-        // No room was left for a name, and then perf prints all of it.
+        // There was no room for a name; in this case perf prints all of it.
         start + memmem::find(name, b"  ").unwrap_or(name.len())
     } else {
         width

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The entries of a branch stack, as `brstack`, `brstackoff` and `brstacksym` print them: newest first,
+//! Reads the entries of a branch stack as printed by `brstack`, `brstackoff` and `brstacksym`: newest first,
 //! `FROM/TO/P/X/A/CYCLES[/TYPE[/…]]`, each followed by a blank.
 //!
-//! FROM and TO are addresses (`0x1234`) or `symbol+0xoffset`, with `(object)` behind each where that was asked for. Symbols and
-//! objects may hold blanks and slashes, so an entry is found by its flags: how it was predicted (`M`, `P`, `-`), whether it lies
-//! in a transaction (`X`, `-`), and whether that was aborted (`A`, `-`).
+//! FROM and TO are addresses (`0x1234`) or `symbol+0xoffset`, each followed by `(object)` if the field was requested.
+//! Symbols and objects may contain blanks and slashes, so an entry is found by its flags: its prediction (`M`, `P`,
+//! `-`), whether it is in a transaction (`X`, `-`), and whether the transaction was aborted (`A`, `-`).
 
 use super::frames::{ChainFrame, cut, frame, hex, object_start};
 use crate::read::TransferKind;
 use sediment_core::skipped::NoCall;
 
-/// Limit of the bytes of the two ends of an entry; names of templates take a few thousand.
+/// Longest text of the two ends of an entry in bytes; names of templates take a few thousand.
 const LONGEST: usize = 1 << 14;
-/// Number of slashes that are tried between two ends, and of parentheses before them: time must stay in proportion to
-/// the text.
+/// Number of slashes that are tried between two ends, and of parentheses before them: time must be proportional to the
+/// text.
 const SLASHES: usize = 64;
 const PARENTHESES: usize = 16;
 
@@ -31,16 +31,16 @@ pub(super) enum BranchEnd<'a> {
     },
     /// perf found no symbol.
     Unknown,
-    /// Printed without a separator from the text before it.
+    /// Printed without a separator after the previous text.
     Blurred,
 }
 
-/// Kind of a branch, by the processor or the kernel.
+/// Kind of a branch, from the processor or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum BranchKind {
-    /// To be counted, as a call or as what may be one.
+    /// A call, or a possible call.
     Passage(TransferKind),
-    /// No call.
+    /// Not a call.
     Other(NoCall),
 }
 
@@ -52,11 +52,11 @@ pub(super) struct PrintedBranch<'a> {
     pub(super) kind: BranchKind,
 }
 
-/// Text behind the fields of a sample: the sampled address, and its branches, newest first.
+/// Text after the fields of a sample: the sampled address, and its branches, newest first.
 pub(super) struct Rest<'a> {
     pub(super) place: Option<ChainFrame<'a>>,
     entries: &'a [u8],
-    /// Where the first entry has nothing before it that would part it from the sampled place.
+    /// True if nothing separates the first entry from the sampled address.
     blurred: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Rest<'a> {
         if text.is_empty() {
             return Self { place: None, entries: &[], blurred: false };
         }
-        // By far the most: an address, then entries of addresses.
+        // The most common form: an address, then entries of addresses.
         let address = text.iter().position(|b| *b == b' ').unwrap_or(text.len());
         if text.starts_with(b"0x") {
             return Self { place: None, entries: text, blurred: false };
@@ -81,18 +81,18 @@ impl<'a> Rest<'a> {
         Self::with_names(text, first)
     }
 
-    /// The sampled place ends somewhere before the first entry of names, mostly without a blank between them.
+    /// The sampled location ends somewhere before the first entry of names, usually without a blank in between.
     fn with_names(text: &'a [u8], flags: usize) -> Self {
         let ends = &text[..flags];
         let split = |at: usize, blurred| {
             let place = frame(&text[..at]);
             Self { place, entries: text[at..].trim_ascii_start(), blurred: blurred || place.is_none() }
         };
-        // An address of the branch stack behind a symbol or an object.
+        // An address of the branch stack after a symbol or an object.
         if let Some(at) = memchr::memmem::find(ends, b" 0x") {
             return split(at, false);
         }
-        // The object of the place, and of the branch's source behind it.
+        // The object of the location, followed by the branch's source.
         if let Some(open) = object_start(ends) {
             for next in memchr::memchr_iter(b')', &ends[open..]).take(PARENTHESES) {
                 let close = open + next + 1;
@@ -102,7 +102,7 @@ impl<'a> Rest<'a> {
                 }
             }
         }
-        // Without a symbol the place is as wide as an address can be: perf aligns it to the right.
+        // Without a symbol the location has the width of an address: perf aligns it to the right.
         let digits = ends.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(ends.len());
         if digits < ends.len() && ends[digits] == b' ' {
             // `401149 leafmain+0xa`
@@ -114,7 +114,7 @@ impl<'a> Rest<'a> {
         Self { place: None, entries: text, blurred: true }
     }
 
-    /// The entries, newest first; None for one that cannot be read.
+    /// Returns the entries, newest first; `None` for one that cannot be read.
     pub(super) fn branches(&self) -> PrintedBranchStack<'a> {
         PrintedBranchStack { text: self.entries, blurred: self.blurred }
     }
@@ -153,7 +153,7 @@ impl<'a> Iterator for PrintedBranchStack<'a> {
     }
 }
 
-/// `0xFROM/0xTO/` without objects, as fast as it goes.
+/// Reads `0xFROM/0xTO/` without objects, as fast as possible.
 #[inline]
 fn plain(text: &[u8]) -> Option<(PrintedBranch<'_>, &[u8])> {
     let (from, rest) = address(text)?;
@@ -179,12 +179,12 @@ fn address(text: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// The slash before the first flags of a text.
+/// Finds the slash before the first flags of a text.
 fn find_flags(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'/', text).find(|at| flags(&text[at + 1..]).is_some())
 }
 
-/// Text after the three flags (`P/-/-/`), and true if the last is that of an abort.
+/// Returns the text after the three flags (`P/-/-/`), and true if the last one marks an abort.
 #[inline]
 pub(super) fn flags(text: &[u8]) -> Option<(bool, &[u8])> {
     let predicted = text.iter().position(|b| !matches!(b, b'M' | b'P' | b'N' | b'-'))?;
@@ -201,7 +201,7 @@ pub(super) fn flags(text: &[u8]) -> Option<(bool, &[u8])> {
     }
 }
 
-/// The kind of a branch from its flags, cycles and type, and what follows the entry.
+/// Returns the kind of a branch from its flags, cycles and type, and the text after the entry.
 #[inline]
 fn kind_and_rest(text: &[u8]) -> Option<(BranchKind, &[u8])> {
     let (aborted, rest) = flags(text)?;
@@ -218,7 +218,7 @@ fn kind_and_rest(text: &[u8]) -> Option<(BranchKind, &[u8])> {
     Some((kind, rest))
 }
 
-/// The names that perf has for types of branches.
+/// perf's names for types of branches.
 fn kind_of(name: &[u8]) -> BranchKind {
     match name {
         b"CALL" | b"IND_CALL" | b"COND_CALL" => BranchKind::Passage(TransferKind::Call),
@@ -234,7 +234,7 @@ fn kind_of(name: &[u8]) -> BranchKind {
     }
 }
 
-/// `FROM/TO`, taken apart at the slash behind an offset, an object or `[unknown]`.
+/// Splits `FROM/TO` at the slash after an offset, an object or `[unknown]`.
 fn two_ends(text: &[u8]) -> Option<(BranchEnd<'_>, BranchEnd<'_>)> {
     memchr::memchr_iter(b'/', text)
         .filter(|at| {
@@ -250,7 +250,7 @@ fn end(text: &[u8]) -> Option<BranchEnd<'_>> {
         return Some(BranchEnd::Unknown);
     }
     let (place, object) = match (text.ends_with(b")"), object_start_glued(text)) {
-        // A slash behind a parenthesis of a path is none between two ends.
+        // A slash after a parenthesis in a path does not separate two ends.
         (true, Some(open)) if !is_balanced(&text[open..]) => return None,
         (true, Some(open)) => (&text[..open], Some(&text[open + 1..text.len() - 1])),
         _ => (text, None),
@@ -268,7 +268,7 @@ fn is_balanced(text: &[u8]) -> bool {
     count(b'(') == count(b')')
 }
 
-/// Where the object of an end begins: the parenthesis behind its offset.
+/// Finds the start of the object of an end: the parenthesis after its offset.
 fn object_start_glued(text: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'(', text).find(|at| {
         let place = &text[..*at];
@@ -277,7 +277,7 @@ fn object_start_glued(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// True if a text has an entry of a branch stack.
+/// True if a text contains an entry of a branch stack.
 pub(super) fn has_entry(text: &[u8]) -> bool {
     find_flags(text).is_some_and(|at| {
         let ends = &text[..at];
@@ -326,7 +326,7 @@ mod tests {
                 " 55515c 0x2d/0x90/P/-/-/7/  0xa4/0x59/P/-/-/7/CALL  0x1/0x2/P/-/-/7/RET ",
                 "55515c, 2d>90 B, a4>59 C, 1>2 returns",
             ),
-            // without types, and with more behind them
+            // without types, and with more fields after them
             (" 1 0x2d/0x90/M/X/-/7 0xa4/0x59/-/-/A/0", "1, 2d>90 B, a4>59 transaction aborts"),
             (
                 " 1 0x2d/0x90/P/-/-/7/COND/- 0xa4/0x59/PN/-/-/0/IND_CALL/NON_SPEC_CORRECT_PATH/AB",

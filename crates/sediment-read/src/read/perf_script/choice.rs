@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Choice of the event of a text that is read, and of its samples: branch stacks before call chains before addresses.
+//! Chooses the event to read in a text, and its kind of samples: branch stacks before call chains before addresses.
 
 use super::branches::Rest;
 use super::lines::ScriptLine;
@@ -10,10 +10,10 @@ use sediment_core::profile::source::{
     Unknown::{CallCounts, Callers, TimeOrder},
 };
 
-/// So much is looked at to choose what to read.
+/// Number of bytes that are searched for this choice.
 const FIRST_LOOK: u64 = 4 << 20;
 
-/// Kind of the samples that are read.
+/// Kind of the samples to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SampleKind {
     #[default]
@@ -23,7 +23,7 @@ pub(super) enum SampleKind {
     Branches,
 }
 
-/// The event that is read, and what it has.
+/// The event to read, and its content.
 #[derive(Debug, Default)]
 pub(super) struct EventChoice {
     pub(super) what: SampleKind,
@@ -36,7 +36,7 @@ impl EventChoice {
         let mut lines = InputLines::of(input);
         let mut looked_at = 0;
         let mut event = Vec::new();
-        // Whether a sample has begun whose place did not come yet.
+        // True if a sample has begun whose address has not come yet.
         let mut open = false;
         while let Some(line) = lines.next()? {
             looked_at += line.len() as u64 + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames of call chains as perf script prints them: an address, and `symbol+0xoffset (object)`.
+//! Reads frames of call chains as perf script prints them: an address, and `symbol+0xoffset (object)`.
 
 use crate::read::numbers::hexadecimal;
 
@@ -7,11 +7,11 @@ use crate::read::numbers::hexadecimal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainFrame<'a> {
     pub(super) address: u64,
-    /// `symbol+0xoffset (object)`, whatever of it was printed.
+    /// The printed part of `symbol+0xoffset (object)`.
     pub(super) text: &'a [u8],
 }
 
-/// An address, and the rest of the line.
+/// Splits a line into an address and the rest.
 pub(super) fn frame(line: &[u8]) -> Option<ChainFrame<'_>> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(line.len());
@@ -21,7 +21,7 @@ pub(super) fn frame(line: &[u8]) -> Option<ChainFrame<'_>> {
     Some(ChainFrame { address: hex(&line[..end])?, text: line[end..].trim_ascii() })
 }
 
-/// Where the object behind a symbol begins: ` (/path)` or ` ([name])`, else the last parenthesis.
+/// Finds the start of the object after a symbol: ` (/path)` or ` ([name])`, otherwise the last parenthesis.
 pub(super) fn object_start(text: &[u8]) -> Option<usize> {
     let path = memchr::memmem::find(text, b" (/");
     let name = memchr::memmem::find(text, b" ([");
@@ -38,24 +38,24 @@ pub(super) fn object_start(text: &[u8]) -> Option<usize> {
 /// Symbol of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameSymbol<'a> {
-    /// A name, empty where none was printed, and the object that it is in.
+    /// A name, empty if it was not printed, and its object.
     Of { name: &'a [u8], object: Option<&'a [u8]> },
-    /// One that was inlined into the frame behind it.
+    /// A function that was inlined into the next frame.
     Inlined,
-    /// Nothing that can be relied on: the line ends within the object.
+    /// Not reliable: the line ends within the object.
     CutOff,
 }
 
-/// Takes `symbol+0xoffset (object)` of a frame apart.
+/// Splits a frame's `symbol+0xoffset (object)`.
 pub(super) fn symbol_and_object(text: &[u8]) -> FrameSymbol<'_> {
     if text.ends_with(b" (inlined)") {
         return FrameSymbol::Inlined;
     }
     let (symbol, object) = match (text.ends_with(b")"), object_start(text)) {
         (true, Some(open)) => (&text[..open], Some(&text[open + 2..text.len() - 1])),
-        // No symbol has a path or the name of a mapping in parentheses.
+        // No symbol contains a path or the name of a mapping in parentheses.
         (false, Some(open)) if matches!(text.get(open + 2), Some(b'/' | b'[')) => return FrameSymbol::CutOff,
-        // An object alone.
+        // Only an object.
         _ if text.starts_with(b"(") && text.ends_with(b")") => (&b""[..], Some(&text[1..text.len() - 1])),
         _ => (text, None),
     };

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Classifies the lines of perf script, and splits their fields.
 //!
-//! A sample begins with a line of fields (command, process and thread, processor, time, period, event: whichever were
-//! asked for) and ends with an empty line where it has a call chain; else it is that one line. The frames of a chain
-//! begin with a tab; where text was copied, with blanks or with nothing: then a line is a frame by its position
-//! behind a sample. A command may hold blanks, so the fields before the time are read from its end.
+//! A sample begins with a line of fields (command, process and thread, processor, time, period, event, as far as
+//! requested). With a call chain, it ends with an empty line; otherwise it is only that one line. The frames of a chain
+//! begin with a tab. In copied text they may begin with blanks or nothing; then a line is a frame because it follows a
+//! sample. A command may contain blanks, so the fields before the time are read backwards.
 
 use super::branches;
 use super::frames::{ChainFrame, cut, frame, hex};
 use crate::read::numbers::decimal;
 
-/// A line, classified.
+/// A classified line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScriptLine<'a> {
     Empty,
-    /// Of the header, without its `#`.
+    /// A line of the header, without its `#`.
     Comment(&'a [u8]),
     Mapping(PrintedMapping<'a>),
-    /// A process starts another program.
+    /// A process executes another program.
     Exec(u32),
     Fork {
         parent: u32,
         child: u32,
     },
-    /// Records that the kernel had no room for.
+    /// Number of records for which the kernel had no room.
     Lost(u64),
-    /// Another kernel record that perf was asked to show.
+    /// Another kernel record, which perf was asked to print.
     Record,
     Sample(SampleLine<'a>),
     Frame(ChainFrame<'a>),
-    /// Nothing that is known here.
+    /// An unknown line.
     Stray,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct PrintedMapping<'a> {
     pub(super) file_offset: u64,
     pub(super) build_id: Option<&'a [u8]>,
     pub(super) executable: bool,
-    /// Of the kernel, which is mapped in all processes.
+    /// True for a mapping of the kernel, which all processes share.
     pub(super) kernel: bool,
     pub(super) path: &'a [u8],
 }
@@ -53,20 +53,20 @@ pub(super) struct SampleLine<'a> {
     pub(super) process: Option<u32>,
     pub(super) thread: Option<u64>,
     pub(super) period: Option<u64>,
-    /// Empty where it was not printed.
+    /// Empty if it was not printed.
     pub(super) event: &'a [u8],
-    /// Rest of the line: nothing, or the sampled address and the text behind it. Begins with the blanks before it.
+    /// Rest of the line with its leading blanks: empty, or the sampled address and the text after it.
     pub(super) rest: &'a [u8],
 }
 
 impl SampleLine<'_> {
-    /// True if nothing but the address, or its branches, was printed.
+    /// True if only the address or its branches were printed.
     pub(super) fn has_no_fields(&self) -> bool {
         self.thread.is_none() && self.event.is_empty()
     }
 }
 
-/// Bytes of a line that the fields of a sample may take.
+/// Number of bytes that the fields of a sample may take in a line.
 const FIELDS: usize = 512;
 
 impl<'a> ScriptLine<'a> {
@@ -104,13 +104,13 @@ fn record(text: &[u8]) -> ScriptLine<'_> {
     parsed.unwrap_or(ScriptLine::Stray)
 }
 
-/// `100/100: [0x1000(0x2000) @ 0x3000 08:01 12 0]: r-xp /path`, with a build-id in `<>` in place of the device, or without
-/// either in the older form `… @ 0x3000]: x /path`.
+/// Parses `100/100: [0x1000(0x2000) @ 0x3000 08:01 12 0]: r-xp /path`, with a build-id in `<>` in place of the device,
+/// or without either in the older form `… @ 0x3000]: x /path`.
 fn mapping(text: &[u8]) -> Option<PrintedMapping<'_>> {
     let (ids, rest) = cut(text, b": [")?;
     let (process, _) = ids.strip_prefix(b"-1/").map_or_else(
         || process_and_thread(ids),
-        // The kernel's, which belong to no process.
+        // A mapping of the kernel, which belongs to no process.
         |_| Some((u32::MAX, 0)),
     )?;
     let (start, rest) = cut(rest, b"(")?;
@@ -132,7 +132,7 @@ fn mapping(text: &[u8]) -> Option<PrintedMapping<'_>> {
     })
 }
 
-/// `5595:5595):(5590:5590)`
+/// Parses `5595:5595):(5590:5590)`.
 fn fork(text: &[u8]) -> Option<ScriptLine<'_>> {
     let (child, rest) = cut(text, b"):(")?;
     let (parent, _) = cut(rest, b")")?;
@@ -156,11 +156,11 @@ fn sample(line: &[u8]) -> Option<SampleLine<'_>> {
             return Some(after_time(line, end, process, Some(thread)));
         }
         if let Some((_, before_end)) = before {
-            // `command 100 401149`, where only those were asked for.
+            // `command 100 401149`, if only these fields were requested.
             let previous = &line[before.map_or(0, |(start, _)| start)..before_end];
             let thread = decimal(previous).map(|thread| (thread, before_end));
             if is_event(word) && thread.is_some() && by_event.is_none() {
-                // A period between them is aligned to the right.
+                // A period between them is right-aligned.
                 let period = before.is_some_and(|(start, _)| start > 1 && line[start - 2] == b' ');
                 let after_pair = pair.is_some_and(|(_, end)| Some(end) == earlier_end);
                 by_event = if period { earlier.or(thread.filter(|_| !after_pair)) } else { thread };
@@ -172,7 +172,7 @@ fn sample(line: &[u8]) -> Option<SampleLine<'_>> {
             earlier_end = Some(before_end);
         }
         if let Some(ids) = process_and_thread(word) {
-            // A command may hold such a word too: the last one counts.
+            // A command may contain such a word too, so the last one counts.
             pair = Some((ids, end));
         }
         if word.starts_with(b"0x") {
@@ -187,7 +187,7 @@ fn sample(line: &[u8]) -> Option<SampleLine<'_>> {
         return Some(after_time(line, end, Some(process), Some(thread)));
     }
     let (start, end) = first?;
-    // Without any field before it the place is in the first column, sixteen digits wide.
+    // Without any field before it, the address is in the first column, sixteen digits wide.
     if is_address(&line[start..end]) || line[start..].starts_with(b"0x") || glued(line).is_some() {
         return Some(SampleLine { rest: line, ..SampleLine::default() });
     }
@@ -197,13 +197,13 @@ fn sample(line: &[u8]) -> Option<SampleLine<'_>> {
     if branches::has_entry(line) {
         return Some(SampleLine { rest: line, ..SampleLine::default() });
     }
-    // A chain's first line with command and thread alone.
+    // The first line of a chain with only command and thread.
     let (_, end) = before.filter(|last| Some(*last) != first)?;
     let (process, thread) = ids_before(&line[..end])?;
     Some(SampleLine { process, thread: Some(thread), ..SampleLine::default() })
 }
 
-/// Period and event, and what follows; none of them need be there.
+/// Reads period and event, and the rest; any of them may be missing.
 fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>) -> SampleLine<'_> {
     let mut sample = SampleLine { process, thread, rest: &line[at..], ..SampleLine::default() };
     let mut words = LineWords { line, at };
@@ -219,7 +219,7 @@ fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>)
             sample.event = &line[start..end - 1];
             sample.rest = &line[end..];
         }
-        // A period is right-aligned before the place, which is wider.
+        // A period is right-aligned before the address, which is wider.
         (Some(period), Some((start, end))) if is_address(&line[start..end]) => {
             sample.period = Some(period);
             sample.rest = &line[start - 1..];
@@ -229,7 +229,7 @@ fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>)
     sample
 }
 
-/// Process and thread where a line of fields ends, before the processor and flags that may follow them.
+/// Reads process and thread at the end of a line of fields, before the processor and flags that may follow.
 fn ids_before(fields: &[u8]) -> Option<(Option<u32>, u64)> {
     let words = fields.rsplit(|b| matches!(b, b' ' | b'\t')).filter(|word| !word.is_empty());
     let mut ids = words.take(4).map(|word| match process_and_thread(word) {
@@ -239,7 +239,7 @@ fn ids_before(fields: &[u8]) -> Option<(Option<u32>, u64)> {
     ids.find_map(|ids| ids)
 }
 
-/// The end of an address that is directly followed by the first name of a branch, in the form without fields.
+/// Finds the end of an address that is directly followed by the first name of a branch, in the form without fields.
 fn glued(line: &[u8]) -> Option<usize> {
     const WIDTH: usize = 17;
     let (address, rest) = line.split_at_checked(WIDTH)?;
@@ -255,7 +255,7 @@ impl Iterator for LineWords<'_> {
     type Item = (usize, usize);
 
     fn next(&mut self) -> Option<(usize, usize)> {
-        // simpleperf puts a tab behind the command.
+        // simpleperf prints a tab after the command.
         let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
         let start = self.at + self.line[self.at..].iter().position(|b| !is_blank(b))?;
         let end = self.line[start..].iter().position(is_blank).map_or(self.line.len(), |n| start + n);
@@ -264,7 +264,7 @@ impl Iterator for LineWords<'_> {
     }
 }
 
-/// `13006.700357:`
+/// True for a time such as `13006.700357:`.
 fn is_time(word: &[u8]) -> bool {
     let Some(digits) = word.strip_suffix(b":") else { return false };
     let Some(point) = digits.iter().position(|b| *b == b'.') else { return false };
@@ -290,7 +290,7 @@ fn first_word(text: &[u8]) -> &[u8] {
     text.split(|b| *b == b' ').next().unwrap_or_default()
 }
 
-/// `0x1000`, or `0` as perf prints it.
+/// Parses `0x1000`, or `0` as perf prints it.
 fn prefixed(word: &[u8]) -> Option<u64> {
     hex(word.strip_prefix(b"0x").unwrap_or(word))
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file was mapped where, in every process, at the line that was read last.
+//! The mapped files of every process, at the last line that was read.
 //!
-//! A process begins with what its parent had when it forked and loses all of it when it starts another program. Where perf did
-//! not print of which process a sample is, an address stands for what it is in every process that has something there.
+//! A process begins with its parent's mappings at the fork, and loses all of them when it executes another program. If
+//! perf did not print the process of a sample, its address is looked up in all processes, and must denote the same in
+//! each that has a mapping there.
 
 use super::lines::PrintedMapping;
 use crate::read::DsoId;
@@ -10,28 +11,28 @@ use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// Mappings that forked processes may copy, on top of one for each byte of the input.
+/// Number of mappings that forked processes may copy, in addition to one for each byte of the input.
 const COPIES: u64 = 1 << 16;
-/// Number of processes that are searched for an address whose process was not printed.
+/// Number of processes that are searched for an address without a printed process.
 const LOOKED_THROUGH: usize = 64;
 
-/// A mapped part of something.
+/// A mapped part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct MappedPart {
     end: u64,
     /// Offset in the file of the first byte.
     file_offset: u64,
-    /// The file; None for memory that no file holds.
+    /// The file; `None` for memory without a file.
     dso: Option<DsoId>,
 }
 
-/// File and offset at an address.
+/// Result of looking up an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressLookup {
     File(DsoId, u64),
     NoFile,
     Unmapped,
-    /// Something else in each of several processes.
+    /// Different in several processes.
     Several,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct ProcessMappings {
 }
 
 impl ProcessMappings {
-    /// For an input of this many bytes.
+    /// Makes it for an input of this many bytes.
     pub(super) fn new(length: u64) -> Self {
         Self { spaces: HashMap::new(), copied: 0, most_copied: length.saturating_add(COPIES) }
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
+//! Reads text of perf script: branch stacks, call chains or plain samples, with any printed fields.
 //!
-//! [`choice`] decides which event is read, [`lines`] classifies lines, [`branches`] reads the entries of a branch
-//! stack, [`frames`] those of a call chain, [`mappings`] follows which file was mapped where. A first look at the
-//! beginning of the file chooses what to read: the first event with branch stacks, else with call chains, else with
-//! samples. Then the file is read once, line by line, and takes no more memory than its distinct addresses and
-//! passages.
+//! [`choice`] chooses the event to read, [`lines`] classifies lines, [`branches`] reads the entries of a branch stack,
+//! [`frames`] reads the frames of a call chain, and [`mappings`] follows the mapped files. The beginning of the file
+//! decides which data is read: the first event with branch stacks, otherwise with call chains, otherwise with samples.
+//! Then the file is read once, line by line, and takes memory only for its distinct addresses and transfers.
 //!
-//! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-script.md).
+//! Source: perf's manual pages, and the output of perf 6.1 (docs/formats/perf-script.md).
 
 mod branches;
 mod choice;
@@ -33,7 +32,7 @@ use sediment_core::plural::counted;
 use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, both};
 use std::collections::{BTreeMap, HashMap};
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "perf-script",
     summary: "text of perf script",
@@ -44,9 +43,9 @@ pub(super) const READER: Reader = Reader {
 
 const COMMAND: &str = "print it with: perf script --no-demangle --show-mmap-events --show-task-events \
      -F comm,pid,tid,time,event,ip,brstack > script.txt";
-/// Addresses from here on are the kernel's, on every architecture that perf has branch records for.
+/// First address of the kernel, on every architecture with branch records in perf.
 const KERNEL: u64 = 1 << 63;
-/// Branches that wait to be resolved; more are settled at once.
+/// Number of branches that wait to be resolved; beyond it, they are resolved at once.
 const PENDING: usize = 1 << 20;
 
 fn recognises(head: &[u8]) -> bool {
@@ -58,13 +57,13 @@ fn recognises(head: &[u8]) -> bool {
     for line in head.split(|b| *b == b'\n').take(LOOKED_AT) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let line_of = ScriptLine::of(line);
-        // An empty line may stand between a sample and its chain.
+        // An empty line may be between a sample and its chain.
         let of_event = std::mem::take(&mut after_event);
         after_event = of_event && line_of == ScriptLine::Empty;
         let after = std::mem::take(&mut after_sample);
         match line_of {
             ScriptLine::Mapping(_) | ScriptLine::Fork { .. } | ScriptLine::Exec(_) => return true,
-            // What perf report begins with.
+            // Beginning of perf report's output.
             ScriptLine::Comment(text)
                 if [&b"Samples:"[..], b"Event count", b"Total Lost Samples:"]
                     .iter()
@@ -110,7 +109,7 @@ fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
     reading.finish()
 }
 
-/// A branch that may be a call, or the sampled place of one (then with no other end).
+/// A possible call, or the sampled address (without another end).
 type Passage = (Option<u32>, u64, u64, TransferKind);
 
 struct PerfScriptConversion<'c> {
@@ -120,20 +119,20 @@ struct PerfScriptConversion<'c> {
     arch: Option<String>,
     samples: u64,
     branches: u64,
-    /// The chain that is being read: process, weight, frames from the innermost.
+    /// The chain that is being read: process and weight; its frames, the innermost first, are in `chain`.
     open: Option<(Option<u32>, u128)>,
     /// True if a frame of it was read.
     begun: bool,
-    /// True if the next frames are of an event that is not read.
+    /// True if the next frames belong to an event that is not read.
     passing_over: bool,
     /// True if a frame of the kernel, and another one, was read.
     kernel: bool,
     program: bool,
     chain: Vec<StackFrame>,
-    /// Where the frame before was inlined.
+    /// Address of the previous frame if it was inlined.
     inlined_at: Option<u64>,
     by_path: HashMap<Box<[u8]>, DsoId>,
-    /// Frames by their text behind the address.
+    /// Frames by their text after the address.
     by_text: HashMap<Box<[u8]>, Option<StackFrame>>,
     /// Ends of branches by name and object.
     by_name: HashMap<Box<[u8]>, Option<AddressId>>,
@@ -169,7 +168,7 @@ impl<'c> PerfScriptConversion<'c> {
     fn take(&mut self, line: &[u8]) -> Result<()> {
         match ScriptLine::of(line) {
             ScriptLine::Frame(frame) => self.frame(&frame),
-            // One between a sample and its chain ends nothing.
+            // An empty line between a sample and its chain ends nothing.
             ScriptLine::Empty if self.begun => self.close(),
             ScriptLine::Empty => {}
             ScriptLine::Sample(sample) => match self.frame_without_tab(&sample) {
@@ -209,7 +208,7 @@ impl<'c> PerfScriptConversion<'c> {
         Ok(())
     }
 
-    /// The DSO of a path, with the build-id that it was last mapped with.
+    /// Returns the DSO of a path, with the build-id of its last mapping.
     fn dso_of(&mut self, path: &[u8]) -> Option<DsoId> {
         if let Some(&known) = self.by_path.get(path) {
             return Some(known);
@@ -225,7 +224,7 @@ impl<'c> PerfScriptConversion<'c> {
         Some(dso)
     }
 
-    /// A frame of the open chain that is indented by blanks or by nothing, as terminals and editors leave it.
+    /// Reads a frame of the open chain that is indented by blanks or not at all, as in text from terminals and editors.
     fn frame_without_tab<'a>(&self, sample: &SampleLine<'a>) -> Option<frames::ChainFrame<'a>> {
         let in_chain = (self.open.is_some() || self.passing_over) && sample.has_no_fields();
         let place = Rest::of(sample.rest).place.filter(|_| in_chain)?;
@@ -235,7 +234,7 @@ impl<'c> PerfScriptConversion<'c> {
     fn sample(&mut self, sample: &SampleLine) {
         let open = self.open.filter(|_| sample.has_no_fields());
         if let Some((process, _)) = open.filter(|_| self.choice.what == SampleKind::Branches) {
-            // The branch stack stands below the call chain.
+            // The branch stack comes after the call chain.
             self.branches_of(process, &Rest::of(sample.rest));
             return;
         }
@@ -256,7 +255,7 @@ impl<'c> PerfScriptConversion<'c> {
                 frame => frame,
             };
             if self.choice.what == SampleKind::Chains {
-                // Also where another sample has a chain: this one has a single frame.
+                // Also if other samples have a chain: this one has a single frame.
                 self.chain.push(frame);
                 self.open = Some((sample.process, weight));
                 self.close();
@@ -284,7 +283,7 @@ impl<'c> PerfScriptConversion<'c> {
         }
     }
 
-    /// The file's byte at a sampled address, which perf prints as the address in memory.
+    /// Returns the byte of a file for a sampled address, which perf prints as an address in memory.
     fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: StackFrame) -> StackFrame {
         match self.processes.find(process, address) {
             AddressLookup::File(dso, offset) => {
@@ -297,7 +296,8 @@ impl<'c> PerfScriptConversion<'c> {
 
     fn frame(&mut self, frame: &frames::ChainFrame) {
         if self.open.is_none() {
-            // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
+            // No field was requested, so that a chain has no line before it; or it belongs to an event that is not
+            // read.
             if self.passing_over {
                 return;
             }
@@ -309,7 +309,7 @@ impl<'c> PerfScriptConversion<'c> {
             self.open = Some((None, 1));
         }
         self.begun = true;
-        // How a chain of frame pointers ends; or a caller, where branches say who calls whom.
+        // A 0 ends a chain of frame pointers. Callers are skipped if branches give them.
         if frame.address == 0 || self.choice.what != SampleKind::Chains && !self.chain.is_empty() {
             return;
         }
@@ -326,8 +326,9 @@ impl<'c> PerfScriptConversion<'c> {
         }
     }
 
-    /// Frames that were inlined stand before the one that they were inlined into, at the same address. Where that is missing,
-    /// the last of them is a function whose symbol is not the name that it has in debug information, such as a clone.
+    /// Inlined frames come before the frame into which they were inlined, at the same address. If that frame is
+    /// missing, the last inlined one is a function whose symbol differs from its name in debug information, such as a
+    /// clone.
     fn settle_inlined(&mut self, next: Option<u64>) {
         if self.inlined_at.is_some_and(|address| Some(address) != next) {
             self.inlined_at = None;
@@ -335,7 +336,7 @@ impl<'c> PerfScriptConversion<'c> {
         }
     }
 
-    /// Frame at an address; None where it was inlined.
+    /// Returns the frame at an address; `None` if it was inlined.
     fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<StackFrame> {
         let frame = match self.by_text.get(text) {
             _ if address >= KERNEL => Some(StackFrame::System),
@@ -378,7 +379,7 @@ impl<'c> PerfScriptConversion<'c> {
         Some(StackFrame::Known(self.recording.place(RecordedAddress { dso, spot })))
     }
 
-    /// Ends a chain, which was printed from the innermost frame on.
+    /// Ends a chain, which was printed from the innermost frame outwards.
     fn close(&mut self) {
         self.settle_inlined(None);
         self.begun = false;
@@ -414,9 +415,10 @@ impl<'c> PerfScriptConversion<'c> {
         }
     }
 
-    /// A branch with the name of at least one end, or with the objects of its ends.
+    /// Adds a branch with the name of at least one end, or with the objects of its ends.
     fn named(&mut self, process: Option<u32>, from: &BranchEnd, to: &BranchEnd, kind: TransferKind) {
-        // The offset in the target tells at once what is no call; the end of a function is no beginning of another.
+        // The offset in the target shows which branches are not calls; the end of a function is not the beginning of
+        // another.
         if let (TransferKind::Branch, BranchEnd::Symbol { name, offset, object }) = (kind, to) {
             let same = matches!(from, BranchEnd::Symbol { name: caller, object: of, .. } if caller == name && of == object);
             if same || *offset > 0 {
@@ -467,8 +469,8 @@ impl<'c> PerfScriptConversion<'c> {
         }
     }
 
-    /// The recording's address of an address in memory or, of the object that is named with it, of an offset in its
-    /// file.
+    /// Returns the recording's address for an address in memory or, if an object is printed with it, for an offset in
+    /// the object's file.
     fn address(
         &mut self,
         process: Option<u32>,
@@ -491,12 +493,12 @@ impl<'c> PerfScriptConversion<'c> {
         Ok(self.recording.place(RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) }))
     }
 
-    /// Puts pending counts into the recording, or into its skipped items where an end is in no file.
+    /// Adds pending counts to the recording, or to its skipped items if an end is not in a file.
     fn settle(&mut self) {
         if self.pending.is_empty() {
             return;
         }
-        // Not drained: a map that was large once would take as long to drain each time.
+        // The map is replaced, not drained: draining a map that was large once takes long each time.
         let mut pending: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
         pending.sort_unstable();
         for ((process, from, to, kind), count) in pending {
@@ -559,7 +561,7 @@ fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
     }
 }
 
-/// Replays each branch stack from its oldest entry on. Bytes of samples that are replayed for affinity edges.
+/// Number of bytes of samples that are replayed for affinity edges, each branch stack from its oldest entry on.
 const TOLD: u64 = 64 << 20;
 
 fn steps(
@@ -584,7 +586,7 @@ fn steps(
             continue;
         };
         if !sample.has_no_fields() {
-            // Else they are those of the call chain above.
+            // Otherwise they belong to the call chain above.
             (process, thread) = (sample.process, sample.thread.unwrap_or(0));
             chosen = sample.event == choice.event;
         }
@@ -606,7 +608,7 @@ fn steps(
         let mut last = None;
         for end in ends.iter().rev() {
             let known = end.ok().and_then(|id| {
-                // What the other recording calls it; jumps lead to places that it does not have.
+                // The other recording's id for this address. It has no ids for targets of jumps.
                 let RecordedAddress { dso, spot } = &reading.recording.addresses()[id.0 as usize];
                 let dso = match dso {
                     Some(dso) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers of query APIs: a profile of pprof inside JSON. Parca's has the packed file as base64 (`{"pprof": "H4sI…"}`), Pyroscope's the
-//! message itself with the names of its declaration (`{"sampleType": [{"type": "1", …`). Unknown keys are passed over.
+//! Reads answers of query APIs: a pprof profile inside JSON. Parca's answer has the compressed file as base64
+//! (`{"pprof": "H4sI…"}`); Pyroscope's has the message itself with the names in its declaration (`{"sampleType":
+//! [{"type": "1", …`). Unknown keys are skipped.
 
 use super::super::protobuf::FieldKind::{Message, Number, Numbers, Packed, Text};
 use super::super::protobuf::{FieldKind, MessageShape, json};
@@ -58,7 +59,7 @@ pub(super) fn begins(head: &[u8]) -> bool {
     json::first_key(head).is_some_and(|key| PROFILE.field_named(key).is_some())
 }
 
-/// The bytes of the profile in an answer.
+/// Returns the bytes of the profile in an answer.
 pub(super) fn profile(bytes: &[u8]) -> Result<Vec<u8>> {
     json::messages(bytes, &PROFILE).map(|messages| messages.concat()).map_err(|error| {
         Error::at_line(error.line() as u64, format!("damaged answer of a query API: {error}"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls by line in a profile of pprof, as Go's compiler sums them up since Go 1.23: of each stack the innermost two locations, as what lies
-//! above hardly calls again and again. Functions that were inlined at a location called one another.
+//! Counts calls by line in a pprof profile, as Go's compiler does since Go 1.23: only the innermost two locations of
+//! each stack count, because the outer functions rarely call repeatedly. Functions that were inlined at a location
+//! called each other.
 
 use super::super::locations::MemoryBudget;
 use super::super::protobuf::stream::Messages;
@@ -13,15 +14,15 @@ use sediment_core::error::Result;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashSet;
 
-/// Locations of a stack that count.
+/// Number of locations of a stack that count.
 const INNERMOST: usize = 2;
-/// Bytes of memory of a call between two frames.
+/// Memory of a call between two frames, in bytes.
 const CALL_COST: usize = 160;
 
-/// Reads the calls; those without a first line of the caller are skipped.
+/// Reads the calls. Skips calls whose caller has no first line.
 ///
 /// # Errors
-/// When the profile is damaged, or has no sample.
+/// If the profile is damaged, or has no samples.
 pub fn call_sites(input: &dyn Input) -> Result<(CallSites, Skipped)> {
     if answers::begins(&input::head(input, HEAD)?) {
         return of_profile(&answers::profile(&input::whole(input)?)?);
@@ -42,7 +43,7 @@ fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
         seen.clear();
         let mut caller: Option<((u64, usize), CallingLine<'_>)> = None;
         for id in locations.iter().take(INNERMOST).rev() {
-            // The last line is the function that has code of its own.
+            // The last line is the function with code of its own.
             for (place, line) in tables.lines(*id)?.iter().enumerate().rev() {
                 let (name, start_line) = tables.named(*id, line.function)?;
                 let key = (*id, place);

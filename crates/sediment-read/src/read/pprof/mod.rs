@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of pprof: call stacks as protocol buffers, mostly packed by gzip, as Go programs and continuous profilers leave them.
+//! Reads pprof profiles: call stacks as protocol buffers, usually gzipped, as written by Go programs and continuous
+//! profilers.
 //!
-//! A profile is one message: samples, each with the ids of the locations of its stack, the innermost first, and one value for
-//! each type of measurement; and tables of locations, functions, mappings and strings, all by number and in any order. So a file
-//! is unpacked twice, once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
+//! A profile is one message with samples and tables. Each sample has the ids of its stack's locations, the innermost
+//! first, and one value for each type of measurement. The tables have locations, functions, mappings and strings, in
+//! any order. Therefore a file is unpacked twice, once for the tables (`tables`) and once for the samples, and is never
+//! in memory as a whole.
 //!
-//! The query APIs of Parca and Pyroscope answer with such a profile inside JSON (`answers`).
+//! The query APIs of Parca and Pyroscope return such a profile inside JSON (`answers`).
 //!
-//! Source: `proto/profile.proto` of github.com/google/pprof, and what Go 1.26 and gperftools 2.10 write (docs/formats/pprof.md).
+//! Source: `proto/profile.proto` of github.com/google/pprof, and the output of Go 1.26 and gperftools 2.10
+//! (docs/formats/pprof.md).
 
 mod answers;
 mod call_sites;
@@ -27,7 +30,7 @@ use sediment_core::profile::source::{
 use sediment_core::skipped::{Reason, Skipped};
 use tables::PprofTables;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub const READER: Reader = Reader {
     name: "pprof",
     summary: "profiles of pprof (protocol buffers, as Go programs and continuous profilers write them)",
@@ -36,10 +39,10 @@ pub const READER: Reader = Reader {
     replay: None,
 };
 
-/// Five words of eight bytes.
+/// Five words of eight bytes each.
 const GPERFTOOLS_HEAD: usize = 40;
 
-/// True for the start of a profile: known fields, each of its kind, and the first string empty.
+/// True for the start of a profile: known fields of the right kinds, and an empty first string.
 fn recognises(head: &[u8]) -> bool {
     if is_gperftools(head) || answers::begins(head) {
         return true;
@@ -47,7 +50,7 @@ fn recognises(head: &[u8]) -> bool {
     if head.starts_with(GZIP) { begins_profile(&stream::unpacked_head(head)) } else { begins_profile(head) }
 }
 
-/// True for a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period
+/// True for a profile in gperftools' own format: words of 4 or 8 bytes in either byte order, with 0, 3, 0, the period
 /// in microseconds, 0.
 fn is_gperftools(head: &[u8]) -> bool {
     let word = |size: usize, at: usize, swap: bool| {
@@ -62,11 +65,11 @@ fn is_gperftools(head: &[u8]) -> bool {
 }
 
 fn begins_profile(head: &[u8]) -> bool {
-    // A number of each kind of row that holds numbers alone, and one past it.
+    // For each kind of row that contains only numbers: the range of its field numbers.
     const ROWS: [std::ops::Range<u32>; 6] = [0..0, 1..3, 0..0, 1..11, 1..6, 1..6];
     let (mut told, mut strings) = (false, false);
     for field in Fields(head) {
-        // What is cut off at the end of the head.
+        // The end of the head may cut off a field.
         let Ok((number, value)) = field else { return told };
         match (number, value) {
             (number @ (1 | 3..=5), WireValue::Bytes(row)) => {
@@ -157,14 +160,14 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Number of values of each sample, and the index of the one that counts.
+/// Number of values of each sample, and the index of the value to count.
 #[derive(Debug, Clone, Copy)]
 struct SampleValues {
     number: usize,
     counted: usize,
 }
 
-/// Calls `visit` with the locations of each sample, the innermost first, and its weight; returns the number of samples.
+/// Calls `visit` with the locations of each sample, the innermost first, and its weight. Returns the number of samples.
 fn each_sample(
     input: &dyn Input,
     longest: u64,
@@ -201,7 +204,7 @@ fn each_sample(
     if samples == 0 { Err(locations::no_sample()) } else { Ok(samples) }
 }
 
-/// Index of the value of the samples that counts, and its event.
+/// Returns the index of the samples' value to count, and its event.
 fn counted_value(tables: &PprofTables) -> Result<(usize, String)> {
     let mut names = Vec::with_capacity(tables.types.len());
     for value in &tables.types {
@@ -214,10 +217,10 @@ fn counted_value(tables: &PprofTables) -> Result<(usize, String)> {
     Ok((counted, locations::event(names[counted])))
 }
 
-/// One sample, and the memory for the next.
+/// One sample, whose memory is reused for the next.
 #[derive(Default)]
 struct PprofSample {
-    /// The innermost first.
+    /// Ids of the locations, the innermost first.
     locations: Vec<u64>,
     values: Vec<u64>,
 }

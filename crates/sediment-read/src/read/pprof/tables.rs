@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables that samples refer to: strings, functions, locations, mappings; and what becomes of a location.
+//! The tables that samples refer to: strings, functions, locations and mappings; and the conversion of a location.
 
 use super::super::Recording;
 use super::super::locations::{self, MemoryBudget, Texts, grown};
@@ -24,7 +24,7 @@ struct PprofFunction {
     start_line: u64,
 }
 
-/// A line of a location: a function, and where in its file.
+/// A line of a location: a function, and the line in its file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LocationLine {
     pub(super) function: u64,
@@ -46,21 +46,21 @@ struct PprofLocation {
     id: u64,
     mapping: u64,
     address: u64,
-    /// The last function of its lines, into which those before it were inlined; 0 where there is none.
+    /// Function of its last line, into which the functions of the earlier lines were inlined; 0 if there is none.
     function: u64,
-    /// Its lines in the table of lines.
+    /// Range of its lines in the table of lines.
     lines: (usize, usize),
     frame: Option<StackFrame>,
 }
 
-/// Everything of a profile but its samples.
+/// All data of a profile except its samples.
 #[derive(Debug, Default)]
 pub(super) struct PprofTables {
     strings: Texts,
     pub(super) types: Vec<ValueType>,
-    /// The type that the writer means to be looked at, by its name; 0 for none.
+    /// Name of the type that the writer chose as the default; 0 for none.
     pub(super) default_type: u64,
-    /// When the recording began, in nanoseconds since 1970; 0 where unknown.
+    /// Beginning of the recording, in nanoseconds since 1970; 0 if unknown.
     pub(super) began: u64,
     functions: Vec<PprofFunction>,
     mappings: Vec<PprofMapping>,
@@ -70,7 +70,7 @@ pub(super) struct PprofTables {
 }
 
 impl PprofTables {
-    /// Reads everything but the samples, and the lines of locations if they are wanted.
+    /// Reads everything except the samples, and the lines of locations only if requested.
     pub(super) fn read(
         messages: &mut Messages<'_>,
         budget: &mut MemoryBudget,
@@ -103,7 +103,7 @@ impl PprofTables {
         Ok(tables)
     }
 
-    /// One row of the table of this number.
+    /// Reads a row of the table with this number.
     fn row(
         &mut self,
         number: u32,
@@ -150,7 +150,7 @@ impl PprofTables {
         })
     }
 
-    /// A string by its index.
+    /// Returns a string by its index.
     pub(super) fn string(&self, index: u64) -> Result<&[u8]> {
         let found = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
         found.ok_or_else(|| {
@@ -159,13 +159,13 @@ impl PprofTables {
         })
     }
 
-    /// The lines of the location of this id, the innermost function first.
+    /// Returns the lines of the location with this id, the innermost function first.
     pub(super) fn lines(&self, id: u64) -> Result<&[LocationLine]> {
         let (from, to) = self.locations[self.index_of(id)?].lines;
         Ok(&self.lines[from..to])
     }
 
-    /// The name of a function, and its first line; 0 where unknown.
+    /// Returns the name of a function, and its first line; 0 if unknown.
     pub(super) fn named(&self, location: u64, id: u64) -> Result<(&str, u32)> {
         let at = self.functions.binary_search_by_key(&id, |function| function.id);
         let start_line = at.map_or(0, |at| u32::try_from(self.functions[at].start_line).unwrap_or(0));
@@ -179,7 +179,7 @@ impl PprofTables {
         })
     }
 
-    /// The frame of the location of this id.
+    /// Returns the frame of the location with this id.
     pub(super) fn frame(
         &mut self,
         id: u64,
@@ -247,7 +247,8 @@ fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {
     Ok(())
 }
 
-/// The integers of a message, by the numbers of their fields; the last of each counts, as everywhere in protocol buffers.
+/// Reads the integers of a message by their field numbers; the last value of each field counts, as always in protocol
+/// buffers.
 fn numbers(bytes: &[u8], row: &mut [u64; 8]) -> std::result::Result<(), DamagedMessage> {
     for field in Fields(bytes) {
         if let (number @ 1..=7, value) = field? {

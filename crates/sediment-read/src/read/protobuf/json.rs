@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages in JSON, by their declaration, become the bytes of protocol buffers, which readers take like any other.
+//! Converts messages in JSON to protocol buffers by their declaration, so that readers need only one form.
 //!
-//! Integers of 64 bits may stand in quotation marks, as protocol buffers have them in JSON; keys are in either spelling
+//! 64-bit integers may be in quotation marks, as usual for protocol buffers in JSON; keys may have either spelling
 //! (`stackIndex`, `stack_index`).
 //!
 //! Source: "ProtoJSON Format" of the protocol buffers documentation.
@@ -10,17 +10,17 @@ use super::{FieldKind, MessageShape};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 
-/// The first key of an object that begins so; None if it is not an object.
+/// Returns the first key of an object that begins with these bytes; `None` if it is not an object.
 pub(in crate::read) fn first_key(head: &[u8]) -> Option<&str> {
     let after = head.trim_ascii_start().strip_prefix(b"{")?;
     let key = after.trim_ascii_start().strip_prefix(b"\"")?.split(|byte| *byte == b'"').next()?;
     std::str::from_utf8(key).ok()
 }
 
-/// The messages of a text, one after the other.
+/// Converts the messages of a text, one after the other.
 ///
 /// # Errors
-/// When the text is damaged, or does not fit the declaration.
+/// If the text is damaged, or does not match the declaration.
 pub(in crate::read) fn messages(
     text: &[u8],
     shape: &'static MessageShape,
@@ -35,7 +35,7 @@ pub(in crate::read) fn messages(
     Ok(messages)
 }
 
-/// An object, whose fields are appended.
+/// Reads an object, and appends its fields.
 struct MessageSeed<'o> {
     shape: &'static MessageShape,
     out: &'o mut Vec<u8>,
@@ -79,7 +79,7 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
     }
 }
 
-/// The value of a field, or an item of it.
+/// Reads the value of a field, or an item of it.
 struct FieldSeed<'o> {
     number: u32,
     name: &'static str,
@@ -193,7 +193,7 @@ fn put_bytes(out: &mut Vec<u8>, number: u32, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// Bytes of base64, in either alphabet, with or without padding.
+/// Decodes base64 in either alphabet, with or without padding.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let text = text.trim_ascii_end();
     let text = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);

@@ -1,48 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Protocol buffers as they lie in a file: the fields of one message, each a number, a kind and a value; the outermost of a
-//! packed file ([`stream`]); and messages in JSON ([`json`]) by their declarations.
+//! Protocol buffers in a file: the fields of one message, each with a number, a kind and a value; the outermost fields
+//! of a compressed file ([`stream`]); and messages in JSON ([`json`]), which are read by their declarations.
 //!
-//! Source: "Encoding" of the protocol buffers documentation. Groups, which no profile has, are damage.
+//! Source: "Encoding" of the protocol buffers documentation. No profile has groups, so they count as damage.
 
 pub(super) mod json;
 pub(super) mod stream;
 
-/// Content of a declared field.
+/// Kind of a declared field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FieldKind {
     /// An integer.
     Number,
-    /// Integers; protocol buffers have them packed.
+    /// Integers, which protocol buffers pack.
     Numbers,
-    /// Packed numbers of 64 bits, which are counted and not read.
+    /// Packed 64-bit numbers, which are counted but not read.
     Times,
     /// A string, or several.
     Text,
     /// A message, or several.
     Message(&'static MessageShape),
-    /// A whole message as base64, in JSON alone.
+    /// A whole message as base64, only in JSON.
     Packed,
-    /// 64 bits, not read.
+    /// 64 bits that are not read.
     Fixed,
-    /// 16 bytes or none, not read.
+    /// 16 bytes or none, which are not read.
     Id,
     /// Text, bytes or messages that are not read.
     Unread,
-    /// A field of any kind, not read.
+    /// A field of any kind that is not read.
     Any,
 }
 
-/// Declaration of a message: names and kinds of its fields, by their numbers from 1.
+/// Declaration of a message: names and kinds of its fields, numbered from 1.
 #[derive(Debug)]
 pub(super) struct MessageShape {
     pub(super) name: &'static str,
     pub(super) fields: &'static [(&'static str, FieldKind)],
-    /// True if a message has no other field.
+    /// True if a message has no other fields.
     pub(super) is_whole: bool,
 }
 
 impl MessageShape {
-    /// The field of this name in either spelling, with its number.
+    /// Returns the field with this name in either spelling, with its number.
     pub(super) fn field_named(&self, key: &str) -> Option<(u32, &'static str, FieldKind)> {
         let plain = |byte: u8| (byte != b'_').then_some(byte.to_ascii_lowercase());
         let is_it = |name: &str| key.bytes().filter_map(plain).eq(name.bytes().filter_map(plain));
@@ -56,7 +56,7 @@ impl MessageShape {
 pub(super) enum WireValue<'a> {
     /// An integer or a boolean.
     Varint(u64),
-    /// Four or eight bytes; no field of a profile is of this kind.
+    /// Four or eight bytes; no field of a profile has this kind.
     Fixed,
     /// A string, a message, or a list of packed integers.
     Bytes(&'a [u8]),
@@ -66,7 +66,7 @@ pub(super) enum WireValue<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DamagedMessage;
 
-/// The fields of one message, in the order in which they lie.
+/// Iterates over the fields of one message, in the order of the bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -118,7 +118,7 @@ pub(super) enum WireType {
     Fixed(usize),
 }
 
-/// The number of a field and its kind, from the integer before its value.
+/// Returns the number of a field and its wire type, from the integer before its value.
 pub(super) fn tag(tag: u64) -> Result<(u32, WireType), DamagedMessage> {
     let kind = match tag & 7 {
         0 => WireType::Varint,
@@ -131,7 +131,7 @@ pub(super) fn tag(tag: u64) -> Result<(u32, WireType), DamagedMessage> {
     Ok((number.ok_or(DamagedMessage)?, kind))
 }
 
-/// An integer of seven bits a byte, the lowest first; moves behind it.
+/// Reads an integer of seven bits per byte, the lowest first, and moves after it.
 pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, DamagedMessage> {
     let next = || {
         let (first, rest) = bytes.split_first().ok_or(DamagedMessage)?;
@@ -141,7 +141,7 @@ pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, DamagedMessage> {
     varint_of(next)?.ok_or(DamagedMessage)
 }
 
-/// An integer whose bytes `next` gives; None if it has more than ten.
+/// Reads an integer whose bytes `next` returns; `None` if it has more than ten.
 fn varint_of<E>(mut next: impl FnMut() -> Result<u8, E>) -> Result<Option<u64>, E> {
     let mut value = 0u64;
     for place in 0..10 {
@@ -154,7 +154,7 @@ fn varint_of<E>(mut next: impl FnMut() -> Result<u8, E>) -> Result<Option<u64>, 
     Ok(None)
 }
 
-/// Adds the integers of a field that is repeated, packed or one by one.
+/// Adds the integers of a repeated field, packed or one by one.
 pub(super) fn repeated(
     value: WireValue<'_>,
     mut add: impl FnMut(u64) -> Result<(), DamagedMessage>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles as protocol buffers, packed by gzip or not: the outermost fields piece by piece, so that the whole is never in memory,
-//! or all bytes. What unpacks to far more than any profile does is an error.
+//! Reads profiles as protocol buffers, gzipped or not: either the outermost fields one by one, so that the whole is
+//! never in memory, or all bytes. Data that unpacks to far more than any profile is an error.
 
 use super::super::input::{self, Input};
 use super::{WireType, tag, varint_of};
@@ -20,22 +20,22 @@ const PIECE: usize = 1 << 16;
 pub(in crate::read) enum Content {
     /// An integer.
     Number(u64),
-    /// A string or message, in the buffer.
+    /// A string or message, which is in the buffer.
     Bytes,
-    /// Four or eight bytes, as no field of a profile has them.
+    /// Four or eight bytes; no field of a profile has this kind.
     Fixed,
 }
 
-/// The outermost fields one after the other.
+/// Reads the outermost fields one after the other.
 pub(in crate::read) struct Messages<'a> {
     from: Box<dyn BufRead + 'a>,
     packed: bool,
     at: u64,
     most: u64,
     longest: u64,
-    /// The string or message that was read last.
+    /// The last string or message.
     pub(in crate::read) buffer: Vec<u8>,
-    /// Where that began, in the unpacked profile.
+    /// Its offset in the unpacked profile.
     pub(in crate::read) offset: u64,
 }
 
@@ -60,14 +60,14 @@ impl Read for InputPosition<'_> {
 }
 
 impl<'a> Messages<'a> {
-    /// The fields from the beginning; none may be longer than `longest`.
+    /// Starts at the beginning; a field may be at most `longest` bytes long.
     pub(in crate::read) fn of(input: &'a dyn Input, longest: u64) -> Result<Self> {
         let (from, packed) = opened(input)?;
         let most = STREAMS.bytes(input.length());
         Ok(Self { from, packed, at: 0, most, longest, buffer: Vec::new(), offset: 0 })
     }
 
-    /// The next field's number and what it holds; None at the end.
+    /// Returns the next field's number and content; `None` at the end.
     pub(in crate::read) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
             return Err(too_large());
@@ -93,7 +93,7 @@ impl<'a> Messages<'a> {
         Ok(Some((number, content)))
     }
 
-    /// Error for the field that was read last.
+    /// Error for the last field.
     pub(in crate::read) fn damage(&self, what: &str) -> Error {
         let whole = if self.packed { ", counted in the unpacked profile" } else { "" };
         Error::at_offset(self.offset, format!("{what}{whole}"))
@@ -140,7 +140,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The unpacked bytes, and true if they are packed.
+/// Returns the unpacked bytes, and true if the input is compressed.
 fn opened(input: &dyn Input) -> Result<(Box<dyn BufRead + '_>, bool)> {
     let packed = input::head(input, GZIP.len())?.as_ref() == GZIP;
     let source = BufReader::with_capacity(PIECE, InputPosition { input, at: 0 });
@@ -151,7 +151,7 @@ fn opened(input: &dyn Input) -> Result<(Box<dyn BufRead + '_>, bool)> {
     })
 }
 
-/// All bytes, unpacked: those of the input itself where it has them. More than `most` is an error.
+/// Returns all bytes, unpacked; borrows them if the input has them. More than `most` bytes are an error.
 pub(in crate::read) fn unpacked<'a>(input: &'a dyn Input, most: u64) -> Result<Cow<'a, [u8]>> {
     let (from, packed) = opened(input)?;
     if !packed {
@@ -178,7 +178,7 @@ fn unreadable(packed: bool, at: u64, error: &io::Error) -> Error {
     }
 }
 
-/// The first bytes of what a gzip file packs, as far as its own first bytes tell.
+/// Unpacks the first bytes of a gzip file as far as possible.
 pub(in crate::read) fn unpacked_head(packed: &[u8]) -> Vec<u8> {
     let mut head = vec![0; PIECE];
     let mut unpacking = MultiGzDecoder::new(packed);

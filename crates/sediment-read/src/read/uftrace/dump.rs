@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `uftrace dump`: a header, then all records of the first thread, all of the second, and so on.
+//! Reads the output of `uftrace dump`: a header, then all records of the first thread, all of the second, and so on.
 //!
 //! ```text
 //! reading 13900.dat
@@ -7,7 +7,7 @@
 //! 12479.163332045  13900: [exit ] main(564ea26bf2b0) depth: 0
 //! ```
 //!
-//! To tell of all threads in the order of time, the parts of the file are read side by side.
+//! To report the events of all threads in time order, the parts of the file are read simultaneously.
 
 use super::{Aside, EventKind, EventListener, ThreadEvent};
 use crate::read::input::{Input, InputLines};
@@ -16,7 +16,7 @@ use sediment_core::error::Result;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Memory that all parts read side by side may hold together.
+/// Memory for all parts that are read simultaneously.
 const MEMORY: usize = 32 << 20;
 
 pub(super) fn recognises(head: &[u8]) -> bool {
@@ -27,9 +27,9 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 
 /// Kind of a line.
 enum DumpLine<'a> {
-    /// Records of a thread begin.
+    /// Beginning of a thread's records.
     Task,
-    /// Records of the kernel or of perf events begin.
+    /// Beginning of records of the kernel or of perf events.
     System,
     Record {
         thread: u64,
@@ -37,9 +37,9 @@ enum DumpLine<'a> {
         depth: u32,
         kind: EventKind<'a>,
     },
-    /// An event that is not a function.
+    /// An event other than a function's entry or exit.
     Event,
-    /// The header, arguments and results of functions, or nothing.
+    /// The header, arguments and results of functions, or an empty line.
     Detail,
     Other,
 }
@@ -57,7 +57,7 @@ impl<'a> DumpLine<'a> {
         }
     }
 
-    /// `SECONDS.NANOSECONDS THREAD: [kind ] name(address) depth: N`
+    /// Parses `SECONDS.NANOSECONDS THREAD: [kind ] name(address) depth: N`.
     fn record(line: &'a [u8]) -> Option<Self> {
         let blank = memchr::memchr(b' ', line)?;
         let time = nanoseconds(&line[..blank])?;
@@ -85,7 +85,7 @@ impl<'a> DumpLine<'a> {
     }
 }
 
-/// `SECONDS.NANOSECONDS` with nine digits behind the point.
+/// Parses `SECONDS.NANOSECONDS` with nine digits after the point.
 fn nanoseconds(text: &[u8]) -> Option<u64> {
     let point = memchr::memchr(b'.', text)?;
     let (seconds, fraction) = (decimal(&text[..point])?, &text[point + 1..]);
@@ -95,7 +95,7 @@ fn nanoseconds(text: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)?)
 }
 
-/// Tells the events: in the order of time, or thread by thread if `in_order` is false and that is less work.
+/// Reports the events: in time order, or thread by thread if `in_order` is false and that is less work.
 pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {
     if in_order {
         let parts = parts(input)?;
@@ -121,7 +121,7 @@ pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_
     Ok(aside)
 }
 
-/// The records of one thread.
+/// Records of one thread.
 struct ThreadRecords<'a> {
     input: &'a dyn Input,
     start: u64,
@@ -161,12 +161,12 @@ fn parts(input: &dyn Input) -> Result<Vec<ThreadRecords<'_>>> {
     }
 }
 
-/// The next record of a part.
+/// Next record of a part.
 struct NextRecord {
     thread: u64,
     time: u64,
     depth: u32,
-    /// None for a return.
+    /// `None` for a return.
     name: Option<Vec<u8>>,
     lost: bool,
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text that `uftrace dump` prints of a recording.
+//! Reads the text that `uftrace dump` prints for a recording.
 //!
-//! uftrace records each entry of a function and each return from it, with the time, by thread. [`dump`] finds these events in
-//! the lines; here they become calls, own cost (the time between two events of a thread belongs to the function that runs then)
-//! and the order of the run.
+//! uftrace records the time of each function's entry and return, by thread. [`dump`] finds these events in the lines.
+//! Here they are converted to calls, own cost (the time between two events of a thread belongs to the function running
+//! then) and the order of the run.
 //!
-//! Source: uftrace's manual pages, and what uftrace 0.13 prints (docs/formats/uftrace.md).
+//! Source: uftrace's manual pages, and the output of uftrace 0.13 (docs/formats/uftrace.md).
 
 mod dump;
 mod other_forms;
@@ -20,7 +20,7 @@ use sediment_core::profile::source::{ProfileSource, Unknown::SharedLibraries};
 use sediment_core::skipped::Reason;
 use std::collections::HashMap;
 
-/// Its row in the table.
+/// Row of this reader in the table of readers.
 pub(super) const READER: Reader = Reader {
     name: "uftrace",
     summary: "text of uftrace dump",
@@ -29,7 +29,7 @@ pub(super) const READER: Reader = Reader {
     replay: Some(Replay { whole: true, steps }),
 };
 
-/// A small text may have as many functions.
+/// Limit of the number of functions for a small text.
 const MOST_FUNCTIONS: usize = 1 << 16;
 const HINT: &str = "print the recording with: uftrace dump --demangle=no > dump.txt";
 
@@ -37,7 +37,7 @@ fn recognises(head: &[u8]) -> bool {
     dump::recognises(head) || other_forms::fault(head).is_some()
 }
 
-/// Refuses what is not the output of `uftrace dump`.
+/// Refuses a text that is not the output of `uftrace dump`.
 fn expect_dump(input: &dyn Input) -> Result<()> {
     let head = input::head(input, super::HEAD)?;
     if dump::recognises(&head) {
@@ -51,9 +51,9 @@ fn expect_dump(input: &dyn Input) -> Result<()> {
 #[derive(Debug, Clone, Copy)]
 struct ThreadEvent<'a> {
     thread: u64,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     time: u64,
-    /// Number of the thread's functions around the one that is entered or left.
+    /// Depth of the entered or left function in the thread's stack.
     depth: u32,
     kind: EventKind<'a>,
 }
@@ -64,17 +64,17 @@ enum EventKind<'a> {
     Enter(&'a [u8]),
     /// A function returns.
     Leave,
-    /// Gap: the next event does not follow the one before.
+    /// Gap: the next event does not follow the previous one.
     Lost,
 }
 
 /// Receiver of events.
 type EventListener<'l> = &'l mut dyn FnMut(ThreadEvent<'_>) -> Result<()>;
 
-/// Content beside events.
+/// Data other than events.
 #[derive(Debug, Default)]
 struct Aside {
-    /// Records that are no functions.
+    /// Number of records that are not functions.
     events: u64,
     other_lines: u64,
     other_line: Vec<u8>,
@@ -156,7 +156,7 @@ fn steps(
     Ok(())
 }
 
-/// The function of a printed name in this DSO; None if it is an address without a symbol.
+/// Returns the address of a printed name in this DSO; `None` if it is an address without a symbol.
 fn place(printed: &[u8], dso: Option<DsoId>) -> Option<RecordedAddress> {
     let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
     let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
@@ -166,11 +166,11 @@ fn place(printed: &[u8], dso: Option<DsoId>) -> Option<RecordedAddress> {
     Some(RecordedAddress { dso, spot: Spot::Symbol { name: printed.to_vec(), file: None } })
 }
 
-/// The functions that run in each thread, the innermost last, with their depths.
+/// Running functions of each thread, the innermost last, with their depths.
 #[derive(Default)]
 struct Stacks(HashMap<u64, Vec<(u32, Option<AddressId>)>>);
 
-/// Who called.
+/// Caller of an entered function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EntryCaller {
     Known(AddressId),
@@ -179,12 +179,13 @@ enum EntryCaller {
 }
 
 impl Stacks {
-    /// Function that runs now, if it has a name.
+    /// Returns the function that is running, if it has a name.
     fn top(&self, thread: u64) -> Option<AddressId> {
         self.0.get(&thread)?.last()?.1
     }
 
-    /// A function begins; returns its caller. What uftrace saw no return of (exceptions, longjmp) has ended if it was as deep.
+    /// Enters a function; returns its caller. A function without a recorded return (because of exceptions or longjmp)
+    /// has ended if its depth was the same or greater.
     fn enter(&mut self, thread: u64, depth: u32, place: Option<AddressId>) -> EntryCaller {
         let stack = self.0.entry(thread).or_default();
         while stack.last().is_some_and(|(there, _)| *there >= depth) {
@@ -200,7 +201,7 @@ impl Stacks {
         caller
     }
 
-    /// The function of this depth returns; returns the one that runs on, where that is known.
+    /// Leaves the function at this depth; returns the one that continues, if it is known.
     fn leave(&mut self, thread: u64, depth: u32) -> Option<AddressId> {
         let stack = self.0.get_mut(&thread)?;
         while stack.last().is_some_and(|(there, _)| *there >= depth) {
@@ -214,16 +215,16 @@ impl Stacks {
     }
 }
 
-/// A recording in the making.
+/// State of the conversion to a recording.
 struct UftraceConversion {
     recording: Recording,
     program: Option<RecordedDso>,
     addresses: HashMap<Vec<u8>, Option<AddressId>>,
     stacks: Stacks,
-    /// When something happened last in each thread.
+    /// Time of the last event in each thread.
     times: HashMap<u64, u64>,
     entries: u128,
-    /// Limit of the functions.
+    /// Limit of the number of functions.
     most: usize,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs of uftrace other than `dump`, by their first lines. Some add up what is needed one by one, others have less than
-//! `dump` of the same recording.
+//! Recognises outputs of uftrace other than `dump` by their first lines. Some contain only sums, others have less data
+//! than `dump` for the same recording.
 
-/// Why the output that begins so is not read; None if it is not one of these.
+/// Returns the reason why an output with this beginning cannot be read; `None` for other text.
 pub(super) fn fault(head: &[u8]) -> Option<&'static str> {
     let lines = || head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let first = lines().next()?;
@@ -30,7 +30,7 @@ fn has(line: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(line, part).is_some()
 }
 
-/// `# DURATION     TID     FUNCTION`, with any columns; `[SOURCE]` may follow.
+/// True for `# DURATION TID FUNCTION` with any columns; `[SOURCE]` may follow.
 fn is_replay_header(line: &[u8]) -> bool {
     const COLUMNS: [&[u8]; 9] = [
         b"DURATION",
@@ -50,7 +50,7 @@ fn is_replay_header(line: &[u8]) -> bool {
     columns.peek().is_some() && columns.all(|column| COLUMNS.contains(&column))
 }
 
-/// True for calls, braces and comments alone, as `uftrace replay -f none` prints them.
+/// True for text that has only calls, braces and comments, as printed by `uftrace replay -f none`.
 fn is_bare_replay(head: &[u8]) -> bool {
     let end =
         if head.len() < crate::read::HEAD { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
