@@ -15,7 +15,7 @@ fn main() {
     divan::main();
 }
 
-/// A profile of one program whose calls are drawn at random, always the same.
+/// A profile of one program with random calls, always the same.
 fn profile() -> Profile {
     let mut state = 1u64;
     let mut random = move |below: u64| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Benchmark of the readers, in bytes per second: `cargo bench -p sediment-order --bench read`.
 //!
-//! Files of 100 MB are made in memory first. A callgrind file is to be read at 200 MB/s or more, a log of lackey
-//! at 150 MB/s or more, and its run told again as fast.
+//! Files of 100 MB are made in memory first. The goals are 200 MB/s for a callgrind file, and 150 MB/s for reading and
+//! for replaying a log of lackey.
 
 use support::callgrind_text;
 use support::lackey_log;
@@ -24,8 +24,8 @@ fn main() {
     divan::main();
 }
 
-/// A program of 60,000 functions with 240,000 calls between them, repeated until it is large enough: as with dumps of a
-/// program that runs on.
+/// A program of 60,000 functions with 240,000 calls, repeated until the file is large enough, like dumps of a running
+/// program.
 fn callgrind(form: Form) -> Vec<u8> {
     let part = Program::generate(60_000, 60_000, 60, 1).print(Form { parts: 1, ..form });
     part.repeat(SIZE.div_ceil(part.len())).into_bytes()
@@ -99,7 +99,7 @@ fn lackey() -> Vec<u8> {
                 events.push(lackey_log::Event::Block(place));
             }
         }
-        // Mostly one of few, as callees are.
+        // Mostly one of a few functions, as is typical for callees.
         function = (function * 31 + numbers.below(3) * 7) % 4000;
         if numbers.below(50) == 0 {
             function = numbers.below(4000);
@@ -124,7 +124,7 @@ fn lackey_replay(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Ten million steps between 4,000 functions: near pairs and first ranks.
+/// Ten million steps between 4,000 functions: affinity edges and ranks of first use.
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn sequence_of_ten_million_steps(bencher: Bencher<'_, '_>) {
     let mut profile = Profile::default();
@@ -151,7 +151,7 @@ fn sequence_of_ten_million_steps(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// 24,000 functions of three processes, their mappings once and then samples until it is large enough.
+/// 24,000 functions of three processes: their mappings once, then samples until the file is large enough.
 fn perf_script_branches(form: perf_script_text::Form) -> Vec<u8> {
     let program = perf_script_text::Program::generate(24_000, 10_000, 1);
     let text = perf_script_text::print_branches(&program, form);
@@ -199,7 +199,7 @@ fn folded(bencher: Bencher<'_, '_>) {
     measure(bencher, part.repeat(SIZE.div_ceil(part.len())).as_bytes());
 }
 
-/// 32 calls a sample, of 100,000 that are distinct, in one library.
+/// 32 calls per sample, out of 100,000 distinct calls in one library.
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn perf_data(bencher: Bencher<'_, '_>) {
     use perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};

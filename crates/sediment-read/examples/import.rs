@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Callgrind's output in, a profile out: `cargo run -p sediment-order --example import callgrind.out.1234 >program.gv`.
+//! Converts callgrind's output to a profile: `cargo run -p sediment-order --example import callgrind.out.1234
+//! >program.gv`.
 //!
-//! Callgrind names the functions itself. For formats with addresses, implement [`sediment_core::binary::Files`] over the recorded programs.
+//! Callgrind's output has the names of functions. For formats with addresses, implement
+//! [`sediment_core::binary::Files`] for the recorded programs.
 
 use sediment_core::binary::NoFiles;
 use sediment_core::profile::text;
@@ -10,7 +12,7 @@ use sediment_read::{read, resolve};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The profile of a recording, and the items skipped on the way.
+/// Returns the profile of a recording, and the skipped items.
 fn import(recording: &[u8]) -> Result<(String, Skipped)> {
     let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (profile, unresolved) = resolve::resolve(&recording, &NoFiles)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads what profilers and compilers recorded, and names its functions.
+//! Reads the output of profilers and compilers, and names its functions.
 //!
 //! ```text
 //! bytes ─ read::read ─► Recording ─ resolve::resolve ─► Profile
@@ -13,8 +13,8 @@
 //! | [`counters`] | counters of instrumented programs (GCC's and LLVM's), and counts by source line |
 //! | [`trace`] | temporal affinity and first uses from a run, and the trace file |
 //!
-//! Values are those of [`sediment_core`]. Nothing here opens a path: a reader takes an [`Input`](read::Input), such as bytes, and a
-//! resolver asks a [`Files`](sediment_core::binary::Files) for the binaries.
+//! It uses the data types of [`sediment_core`]. Nothing here opens a path: a reader takes an [`Input`](read::Input),
+//! such as bytes, and a resolver gets the binaries from a [`Files`](sediment_core::binary::Files).
 //!
 //! ```
 //! use sediment_core::binary::NoFiles;

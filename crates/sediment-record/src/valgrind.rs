@@ -15,7 +15,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Entry of this recorder in the table of recorders.
+/// Row of this recorder in the table of recorders.
 pub(crate) const RECORDER: Recorder = Recorder {
     name: "valgrind",
     summary: "every call, by callgrind; no hardware counters; about 50 times slower",

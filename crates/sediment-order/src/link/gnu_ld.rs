@@ -8,7 +8,7 @@ use super::sections::{self, Dialect};
 use super::{Linker, OrderedName, Placement, header};
 use sediment_core::{Result, Skipped};
 
-/// Its row in the table.
+/// Row of this dialect in the table of linkers.
 pub const LINKER: Linker = Linker {
     name: "gnu-ld",
     summary: "GNU ld 2.43 and later",

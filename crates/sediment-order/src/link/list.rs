@@ -5,7 +5,7 @@ use super::{Linker, OrderedName, Placement, looks_like_lines, read_lines, write_
 use sediment_core::escape;
 use sediment_core::{Result, Skipped};
 
-/// Its row in the table.
+/// Row of this dialect in the table of linkers.
 pub(super) const LINKER: Linker = Linker {
     name: "list",
     summary: "people and scripts, one symbol a line",

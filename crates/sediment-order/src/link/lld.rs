@@ -10,7 +10,7 @@ use sediment_core::escape;
 use sediment_core::{Result, Skipped};
 use std::collections::HashSet;
 
-/// Its row in the table.
+/// Row of this dialect in the table of linkers.
 pub const LINKER: Linker = Linker {
     name: "lld",
     summary: "lld (LLVM)",

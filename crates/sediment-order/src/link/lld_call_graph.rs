@@ -9,7 +9,7 @@ use sediment_core::escape;
 use sediment_core::skipped::{Reason, Skipped};
 use std::fmt::Write as _;
 
-/// Its row in the table.
+/// Row of this dialect in the table of linkers.
 pub(super) const LINKER: Linker = Linker {
     name: "lld-call-graph",
     summary: "lld (LLVM), which then makes the order itself",

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of LLVM's instrumentation (clang, rustc): from the text form of its profiles to a [`Profile`], and back.
+//! Converts counters of LLVM's instrumentation (clang, rustc), in the text form of LLVM's profiles, to a [`Profile`]
+//! and back.
 //!
-//! `llvm-profdata` converts between this text and its other forms, `.profraw` of a run and `.profdata` for a compiler. Both are of one
-//! version of LLVM, the text is not. A function is identified by its name, with the source file in front if it is local, and the hash of its control-flow
-//! graph. Paths of source files are cut to the last part.
+//! `llvm-profdata` converts between this text and the other forms, `.profraw` from a run and `.profdata` for a
+//! compiler. These depend on the version of LLVM; the text does not. A function is identified by its name, with the
+//! source file in front if it is local, and the hash of its control-flow graph. Paths of source files are cut to the
+//! last part.
 //!
-//! Values are kept: callees of indirect calls, and sizes of copies. Callees without instrumentation have no names, and are executions without a value.
-//! Bitmaps of conditions and types of objects are not kept.
+//! Two kinds of values are kept: callees of indirect calls, and sizes of copies. Callees without instrumentation have
+//! no names, so they are executions without a value. Bitmaps of conditions and types of objects are not kept.
 //!
 //! Source: LLVM's InstrProfReader.cpp and InstrProfWriter.cpp, and files of LLVM 19 and of rustc.
 
@@ -25,34 +27,37 @@ use std::fmt::Write as _;
 const INSTRUMENTED: &str = "LLVM's instrumentation";
 /// Line that opens a file with counters of a kind, in the order of [`LLVM_KINDS`].
 const HEADS: [&str; 3] = [":ir", ":csir", ":fe"];
-/// Lines that say how the counters were placed, each a bit of a variant's marks.
+/// Lines that state how the counters were placed; each is a bit in a variant's marks.
 const MARKS: [&str; 2] = [":entry_first", ":instrument_loop_entries"];
-/// Mark of a local function whose file ends at a colon: LLVM 18 ends it at a semicolon, but for clang's front end.
+/// Mark of a local function whose file name is followed by a colon: in LLVM 18 a semicolon follows, except in clang's
+/// front end.
 const COLON: u32 = 1 << 16;
-/// Counts from here on are marks of LLVM's own, not counts.
+/// Counts from here on are special marks of LLVM.
 const MOST: u64 = u64::MAX - 1;
-/// Most counters of a function that are written: a profile can say anything.
+/// Largest number of counters of a function that are written, because a profile is untrusted.
 const MOST_COUNTERS: u32 = 1 << 22;
-/// Most counters and statements of all functions that are written: a few bytes of a profile can stand for millions of lines.
+/// Largest number of counters and statements of all functions that are written: a few bytes of a profile can represent
+/// millions of lines.
 const MOST_LINES: u64 = 1 << 27;
-/// The largest count that is written.
+/// Largest count that is written.
 const LARGEST: u128 = 1 << 62;
-/// Most values of a statement that are written: LLVM counts them in a byte.
+/// Largest number of values of a statement that are written: LLVM stores their number in a byte.
 const MOST_VALUES: usize = 255;
 /// Kinds of values.
 const CALLEES: u64 = 0;
 const SIZES: u64 = 1;
-/// In the place of a callee without instrumentation.
+/// Name in place of a callee without instrumentation.
 const EXTERNAL: &str = "** External Symbol **";
 
 /// Counters from any number of files.
 #[derive(Default)]
 pub struct LlvmCounters {
-    /// By the name in the file, without folders.
+    /// By name in the file, and source file without folders.
     functions: BTreeMap<(String, Option<String>), ArcCounters>,
 }
 
-/// True for text of this form, by its first bytes. Traces of first uses have the same heads, and are recordings of their own.
+/// True for text of this form, by its first bytes. Traces of first uses have the same headers, but are separate
+/// recordings.
 #[must_use]
 pub fn recognises(head: &[u8]) -> bool {
     let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).take(8);
@@ -60,10 +65,10 @@ pub fn recognises(head: &[u8]) -> bool {
         && lines.any(|line| line == b"# Func Hash:" || HEADS.iter().any(|head| line == head.as_bytes()))
 }
 
-/// The lines of a file that say something.
+/// Iterates over the lines of a file with content.
 struct ProftextLines<'t> {
     rest: &'t [u8],
-    /// Number of the last line that was cut off.
+    /// Number of the last returned line.
     at: u64,
     peeked: Option<(&'t [u8], u64)>,
 }
@@ -109,13 +114,13 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 impl LlvmCounters {
-    /// Adds the counters of a file, in LLVM's text form.
+    /// Adds the counters of a file in LLVM's text form.
     ///
     /// # Errors
-    /// When the text is damaged or of an unknown kind, or when counts leave their range.
+    /// If the text is damaged or of an unknown kind, or if counts exceed their range.
     pub fn read(&mut self, text: &[u8], skipped: &mut Skipped) -> Result<()> {
         let mut lines = ProftextLines::of(text);
-        // Without a line that says so, it is clang's front end.
+        // Without a line that states the kind, it is clang's front end.
         let (mut kind, mut marks) = (LLVM_KINDS.len() - 1, 0);
         while let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b":")) {
             lines.peeked = None;
@@ -171,10 +176,11 @@ impl LlvmCounters {
         counters.add(variant, &counted).ok_or_else(beyond)
     }
 
-    /// The profile of all counters. Functions that one of the binaries alone defines belong to its DSO, by the label given with it.
+    /// Returns the profile of all counters. Functions that only one of the binaries defines belong to its DSO, with the
+    /// binary's label.
     ///
     /// # Errors
-    /// When there is no function, or when counts leave their range.
+    /// If there are no functions, or if counts exceed their range.
     pub fn profile(&self, binaries: &[(String, Binary)]) -> Result<Profile> {
         let mut profile = Profile::default();
         profile.source.insert(
@@ -208,7 +214,7 @@ fn beyond() -> Error {
     Error::new(ErrorCode::Overflow, "counters add up to more than 2^128")
 }
 
-/// Reads the values with their counts that may follow the counters, and passes over the bytes of a bitmap.
+/// Reads the values with their counts that may follow the counters, and skips the bytes of a bitmap.
 fn read_values(lines: &mut ProftextLines<'_>) -> Result<MeasuredValues> {
     let mut values = MeasuredValues::default();
     if let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b"$")) {
@@ -236,7 +242,8 @@ fn read_values(lines: &mut ProftextLines<'_>) -> Result<MeasuredValues> {
     Ok(values)
 }
 
-/// The values of statements: `read` has None for a text that is no value, and Some(None) for a value that is not kept.
+/// Reads the values of statements: `read` returns `None` for an invalid text, and `Some(None)` for a value that is not
+/// kept.
 fn read_statements<V: Ord>(
     lines: &mut ProftextLines<'_>,
     read: impl Fn(&[u8]) -> Option<Option<V>>,
@@ -263,7 +270,7 @@ fn read_statements<V: Ord>(
     Ok(tops)
 }
 
-/// File and name of a function, and whether a colon is between them.
+/// Splits the name of a function into its file and name; the flag is true if a colon separates them.
 fn parted(name: &[u8]) -> (Option<&[u8]>, &[u8], bool) {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$.".contains(byte);
     let split = |at: usize| (Some(&name[..at]), &name[at + 1..]);
@@ -274,12 +281,13 @@ fn parted(name: &[u8]) -> (Option<&[u8]>, &[u8], bool) {
     }
 }
 
-/// Writes the counters of a profile in LLVM's text form, those of the heaviest kind; None if it has none.
-/// Counts too large for LLVM are brought down, all alike, those above 0 never to it.
+/// Writes the counters of the heaviest kind in a profile as LLVM's text form; `None` if it has none. If counts are too
+/// large for LLVM, all are scaled down; counts above 0 stay above 0.
 #[must_use]
 pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
     let mut skipped = Skipped::default();
-    // A unit does not know which program it becomes part of: functions of one name and file are one, whatever their DSO.
+    // A unit does not know which program it becomes part of. Therefore functions with the same name and file are one,
+    // whatever their DSO.
     let mut functions: BTreeMap<&str, ArcCounters> = BTreeMap::new();
     for function in profile.functions() {
         let Some(counters) = &profile.facts(function).counters else { continue };
@@ -297,7 +305,7 @@ pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
         let sum = weights.entry(kind_of(variant)?).or_default();
         *sum = sum.saturating_add(weight(counted));
     }
-    // The first of equal ones.
+    // The first of equally heavy ones.
     let (&heaviest, _) = weights.iter().rev().max_by_key(|(_, weight)| **weight)?;
     let largest = functions.values().map(ArcCounters::largest).max().unwrap_or(0);
     let divisor = largest.div_ceil(LARGEST).max(1);
@@ -336,7 +344,7 @@ pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
     Some((text, skipped))
 }
 
-/// Writes the values of a function, if statements of it were measured.
+/// Writes the values of a function if statements in it were measured.
 fn write_values(text: &mut String, values: &MeasuredValues, scaled: impl Fn(u128) -> u128) {
     let kinds =
         [values.callees.statements, values.tops.statements].iter().filter(|number| **number > 0).count();
@@ -353,8 +361,8 @@ fn write_values(text: &mut String, values: &MeasuredValues, scaled: impl Fn(u128
     write_statements(text, SIZES, &values.tops, |size| Some(size.to_string()), &scaled);
 }
 
-/// Writes the values of all statements; `print` has None for one that cannot be written. Executions without a written value are of a callee without
-/// a name.
+/// Writes the values of all statements; `print` returns `None` for a value that cannot be written. Executions without a
+/// written value get a callee without a name.
 fn write_statements<V: Ord>(
     text: &mut String,
     kind: u64,
@@ -383,7 +391,7 @@ fn write_statements<V: Ord>(
     }
 }
 
-/// True for a name that LLVM does not take for another kind of line.
+/// True for a name that LLVM does not read as another kind of line.
 fn can_be_written(name: &str) -> bool {
     !name.starts_with(['#', ':', '$', ' ']) && !name.ends_with(' ') && number(name.as_bytes()).is_none()
 }
@@ -457,7 +465,7 @@ d/w.c;step:5000
             ":ir\nmain\n728453322402006344\n3\n5000\n1\n1\n2\n0\n1\n2\nw.c;step:5000\n** External Symbol **:7\n1\n2\n0\n2\n16:400\n8:30\n\nw.c;rare\n382993475055910911\n2\n5\n5\n\n"
         );
         assert!(shown.contains("| top 2 1=430:16=400,8=30 | callees 1 0=5007:w.c%3Bstep=5000\""), "{shown}");
-        // The compiler of another family gets none of them.
+        // The other family of compilers gets none of them.
         assert!(!crate::counters::gcov::counters(&profile).0.contains("llvm"));
     }
 
@@ -476,7 +484,7 @@ d/w.c;step:5000
     fn runs_add_up_and_kinds_stay_apart() {
         let twice = profile(&[TEXT, TEXT]).unwrap();
         assert_eq!(twice.counters_total, 2 * profile(&[TEXT]).unwrap().counters_total);
-        // clang's front end: no head, and a colon behind the file.
+        // clang's front end: no header, and a colon after the file.
         let front = "w.c:rare\n12\n1\n7\n";
         let both = profile(&[TEXT, front]).unwrap();
         let (written, skipped) = text(&both).unwrap();
@@ -522,7 +530,7 @@ d/w.c;step:5000
             assert_eq!(written, ":ir\n", "{name}");
             assert_eq!(skipped.items(Reason::UnwritableFunction), 1);
         }
-        // A callee that would be a comment has no name, and no path is kept.
+        // A callee whose name would be a comment gets no name, and no path is kept.
         let shown = "digraph { graph [sediment=3, counters_total=7]; main [counters=\"llvm-ir@00000000 00000000.00000001: 7 | callees 1 0=9:%23x=4,%2Fhome%2Fw.c%3Bf=5\"]; }";
         let (profile, _) = parse(shown.as_bytes()).unwrap();
         let written = text(&profile).unwrap().0;

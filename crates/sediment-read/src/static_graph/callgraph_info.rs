@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! GCC's own `-fcallgraph-info`: a `.ci` file per unit in the VCG language (GCC manual, "Developer Options"; seen with GCC 12 to 14).
+//! Reads the output of GCC's `-fcallgraph-info`: a `.ci` file per unit in the VCG language (GCC manual, "Developer
+//! Options"; tested with GCC 12 to 14).
 //!
-//! It names who calls whom, once per place in the code, after inlining, and no more: no frequencies, no order, calls through
-//! pointers without their targets. Each place counts as one call per call of the caller.
+//! It contains callers and callees, once per call site after inlining, and nothing else: no frequencies, no order, and
+//! no targets of calls through pointers. Each call site counts as one call per call of the caller.
 
 use super::{UnitGraph, UnitReader, add_call, add_function};
 use sediment_core::profile::{CallKind, EdgeFacts, FunctionFacts, Millionths, Profile};
@@ -70,7 +71,7 @@ fn node(graph: &mut Profile, title: &[u8], line: &[u8], skipped: &mut Skipped) {
     }
     let (name, file) = name_and_file(title);
     if let Some(function) = add_function(graph, name, file, skipped) {
-        // `-fcallgraph-info=su` says how much stack is used, nothing how large the code is.
+        // `-fcallgraph-info=su` adds the stack usage, but not the size of the code.
         let facts: &mut FunctionFacts = graph.facts_mut(function);
         facts.entry |= name == b"main" && memchr::memmem::find(line, b"shape : ellipse").is_none();
     }
@@ -92,7 +93,7 @@ fn edge(graph: &mut Profile, caller: &[u8], callee: &[u8], skipped: &mut Skipped
     }
 }
 
-/// The value of an attribute, in quotes; VCG escapes quotes and backslashes by a backslash.
+/// Returns the quoted value of an attribute; VCG escapes quotes and backslashes by a backslash.
 fn attribute<'l>(line: &'l [u8], name: &[u8]) -> Option<Cow<'l, [u8]>> {
     let at = memchr::memmem::find(line, name)? + name.len();
     let rest = line[at..].strip_prefix(b"\"")?;
@@ -115,8 +116,9 @@ fn attribute<'l>(line: &'l [u8], name: &[u8]) -> Option<Cow<'l, [u8]>> {
     None
 }
 
-/// A title is the name, with the file of the unit and a colon before it where the function is local, or of C++ and may be
-/// emitted by several units; of these, only names in unnamed namespaces and `static` ones are local.
+/// Splits a title, which is the name. The unit's file and a colon come before it if the function is local, or if it is
+/// a C++ function that several units may emit; of the latter, only `static` functions and functions in unnamed
+/// namespaces are local.
 fn name_and_file(title: &[u8]) -> (&[u8], Option<&[u8]>) {
     let Some(colon) = memchr::memrchr(b':', title) else { return (title, None) };
     let (path, name) = (&title[..colon], &title[colon + 1..]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the output of sediment's plugin for GCC: profiles without DSOs, of a unit or, at link time, of the whole
+//! Reads the output of sediment's plugin for GCC: profiles without DSOs, for a unit or, at link time, for the whole
 //! program.
 
 use super::{HEAD, UnitGraph, UnitReader};
@@ -15,7 +15,7 @@ pub(super) const READER: UnitReader = UnitReader {
     read,
 };
 
-/// Start of the plugin's `source`.
+/// Beginning of the plugin's `source`.
 const SOURCE: &str = "gcc call graph";
 const WHOLE_PROGRAM: &str = "gcc call graph of the program";
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graphs of units to one profile of a linked file.
+//! Joins graphs of units to one profile of a linked file.
 //!
-//! The linked file's symbols decide. A local function of a unit is that of its name and its unit's file, a global one that of its
-//! name, hidden or not; what the file does not define is called in another DSO. A unit belongs to the file where the file has
-//! functions of it that call (of one that holds tables alone: functions that these name), and where a link map is at hand, where the map names its object. Two units may claim one
-//! function that one alone can define, as trees have many a `main.c`: the unit of which more is in the file has it, and what
-//! configure, CMake and Meson compile to try the compiler never has. A unit that is left nothing is not in the file. Of graphs of whole
-//! programs, as a tree has one for each, it is the same.
+//! The linked file's symbols decide. A local function of a unit is the symbol with its name and its unit's file; a
+//! global function is the symbol with its name, hidden or not. A function that the file does not define is in another
+//! DSO. A unit belongs to the file if the file has functions of the unit that make calls (for a unit with only tables:
+//! functions that these mention) and, if there is a link map, the map has its object. Two units may claim a function
+//! that only one of them can define, because a source tree often has several files `main.c`. The unit with more
+//! functions in the file gets it; units that configure, CMake and Meson compile to test the compiler never do. A unit
+//! without remaining functions is not in the file. The same holds for graphs of whole programs, of which a source tree
+//! has one per program.
 //!
-//! What several units say of one function (C++ emits templates and inline functions in each) is not added up: the largest
-//! frequency stays. Counts are of different runs of the same counters, and add up.
+//! If several units have data on a function (C++ emits templates and inline functions in each), it is not added up: the
+//! largest frequency remains. Counts come from different runs of the same counters, and are added up.
 
 use super::{UnitGraph, least};
 use sediment_core::binary::{Binary, BinaryFunction};
@@ -22,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// A profile of the linked file.
 #[derive(Debug, Clone)]
 pub struct Linked {
-    /// Its functions, and those that they call elsewhere, without a DSO.
+    /// Its functions, and functions that they call elsewhere, which have no DSO.
     pub profile: Profile,
     /// Number of units in it.
     pub units: usize,
@@ -30,11 +32,11 @@ pub struct Linked {
     pub skipped: Skipped,
 }
 
-/// Joins the graphs of units into one profile of `binary`, whose DSO is called `label`. `objects` are the paths of the objects that
-/// a link map names, if one is at hand.
+/// Joins the graphs of units into one profile of `binary`, whose DSO is called `label`. `objects` are the paths of the
+/// objects in a link map, if there is one.
 ///
 /// # Errors
-/// When no unit is in the binary.
+/// If no unit is in the binary.
 pub fn join_units(
     units: &[UnitGraph],
     binary: &Binary,
@@ -46,7 +48,7 @@ pub fn join_units(
     let mut members: Vec<JoinedUnit> = Vec::new();
     for unit in units {
         let member = JoinedUnit::new(unit, &symbols);
-        // A map names the objects that went into link-time optimisation, not what came out of it.
+        // A link map has the objects that went into link-time optimisation, not the result.
         let named = unit.whole_program
             || objects.is_none_or(|objects| objects.iter().any(|object| is_object_of(object, &unit.name)));
         if named && member.present > 0 {
@@ -95,7 +97,7 @@ pub(crate) struct LinkedSymbols<'b> {
     same_named_locals: BTreeSet<&'b str>,
     /// Functions of other DSOs that it calls through linkage stubs.
     imported: HashSet<&'b str>,
-    /// Those that other DSOs can call by name.
+    /// Functions that other DSOs can call by name.
     exported: HashSet<&'b str>,
 }
 
@@ -105,8 +107,8 @@ impl<'b> LinkedSymbols<'b> {
         for function in &binary.functions {
             by_name.entry(&function.name).or_default().push(function);
         }
-        // A program's global functions are called from inside; what a library exports is where it begins. Modules that programs
-        // load by path have no soname.
+        // A program's global functions are called from inside; a library begins at its exported functions. Modules that
+        // programs load by path have no soname.
         let library =
             binary.soname.is_some() || !by_name.contains_key("main") && !by_name.contains_key("_start");
         let exported = binary.functions.iter().filter(|function| library && !function.local);
@@ -121,18 +123,18 @@ impl<'b> LinkedSymbols<'b> {
         FunctionKey::new(Some(self.label.as_bytes()), function.name.as_bytes(), file.map(str::as_bytes))
     }
 
-    /// Number of functions of the linked file with this key: several local functions may share name and file.
+    /// Number of functions of the linked file with this key: several local functions may have the same name and file.
     fn definitions(&self, key: &FunctionKey) -> usize {
         let is_it = |function: &&&BinaryFunction| key.file.is_none() || function.file == key.file;
         self.by_name.get(key.name.as_str()).map_or(1, |all| all.iter().filter(is_it).count().max(1))
     }
 
-    /// The function of the linked file that a unit means.
+    /// Finds the function of the linked file for a unit's function.
     pub(crate) fn find(&self, meant: &FunctionKey) -> Option<FunctionKey> {
         let candidates = self.by_name.get(meant.name.as_str())?;
         let found = match &meant.file {
             None => candidates.iter().find(|function| !function.local).or_else(|| match &candidates[..] {
-                // Hidden functions are local once they are linked.
+                // Hidden functions are local after linking.
                 [only] => Some(only),
                 _ => None,
             }),
@@ -148,20 +150,20 @@ impl<'b> LinkedSymbols<'b> {
     }
 }
 
-/// A unit beside the linked file.
+/// A unit matched to the linked file.
 struct JoinedUnit<'u> {
     unit: &'u UnitGraph,
-    /// Its functions in the linked file, by their index.
+    /// Its functions in the linked file, by their index in the unit.
     found: Vec<Option<FunctionKey>>,
-    /// Those that call, which it therefore defines.
+    /// By function: true if it makes calls, so that the unit defines it.
     calls: Vec<bool>,
-    /// Those that are local to it.
+    /// By function: true if it is local to the unit.
     local: Vec<bool>,
-    /// Those that another unit has.
+    /// By function: true if another unit has it.
     lost: Vec<bool>,
-    /// Number of its functions that the linked file has, as far as can be seen.
+    /// Number of its functions in the linked file, as far as can be determined.
     present: usize,
-    /// Number of functions that it defines or calls, and how many of them the linked file has or imports.
+    /// Number of functions that it defines or calls, and the number of these that the linked file has or imports.
     named: u64,
     known: u64,
 }
@@ -198,7 +200,7 @@ impl<'u> JoinedUnit<'u> {
             named += 1;
             known += u64::from(is_here || !calls[at] && symbols.imported.contains(key.name.as_str()));
         }
-        // Tables of functions, of whom the unit tells no more than that their addresses are taken.
+        // Tables of functions: the unit only shows that the addresses of these functions are taken.
         if defined == 0 {
             present = found.iter().flatten().count();
         }
@@ -206,26 +208,27 @@ impl<'u> JoinedUnit<'u> {
         Self { unit, found, calls, local, lost, present, named, known }
     }
 
-    /// The functions of the linked file that this unit tells the calls of.
+    /// Returns the functions of the linked file whose calls this unit contains.
     fn callers(&self) -> impl Iterator<Item = &FunctionKey> {
         let tells = |at: &usize| self.calls[*at] && !self.lost[*at];
         (0..self.found.len()).filter(tells).filter_map(|at| self.found[at].as_ref())
     }
 
-    /// The functions of the linked file that it defines, by their index.
+    /// Returns the functions of the linked file that it defines, by their index.
     fn defined(&self) -> impl Iterator<Item = (usize, &FunctionKey)> {
         let defines = |at: &usize| self.calls[*at] || self.local[*at];
         (0..self.found.len()).filter(defines).filter_map(|at| Some((at, self.found[at].as_ref()?)))
     }
 
-    /// Those of them that one unit alone can define. C++ and its like emit one function in each unit that needs it.
+    /// Returns the defined functions that only one unit can define. C++ and similar languages emit one function in each
+    /// unit that needs it.
     fn claims(&self) -> impl Iterator<Item = (usize, &FunctionKey)> {
         let is_shared = |name: &str| matches!(name.as_bytes(), [b'_', b'A'..=b'Z', ..]);
         self.defined().filter(move |(at, key)| self.local[*at] || !is_shared(&key.name))
     }
 
-    /// Of which unit more is in the linked file: in shares, where one that names little says little by all of it (Laplace's rule of
-    /// succession).
+    /// Compares the shares of two units in the linked file. A share of few functions is weak evidence, so Laplace's
+    /// rule of succession applies.
     fn compare(&self, other: &Self) -> Ordering {
         let share = |member: &Self, other: &Self| {
             u128::from(member.known + 1).saturating_mul(u128::from(other.named + 2))
@@ -246,14 +249,14 @@ impl<'u> JoinedUnit<'u> {
             let key = graph.key(function);
             let place = match &self.found[at] {
                 Some(found) => found.clone(),
-                // What it neither defines nor the linked file has is of another DSO.
+                // A function that neither the unit nor the linked file defines is in another DSO.
                 None if !self.calls[at] && key.file.is_none() => key.clone(),
                 None => {
                     absent.insert(&key.name);
                     continue;
                 }
             };
-            // Its own calls of a local function are not those of another unit's.
+            // A local function that another unit has is not the one that this unit calls.
             if self.lost[at] {
                 skipped.add(Reason::ContestedFunction, 0, &key.name);
                 ids[at] = (!self.local[at]).then(|| profile.function(place));
@@ -301,8 +304,8 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
     known.kind = least(known.kind, more.kind);
 }
 
-/// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that
-/// name and file. Units that define nothing else are skipped.
+/// If several units claim a function, the units with the largest shares in the linked file get it: as many units as the
+/// file has functions with that name and file. Units that define nothing else are skipped.
 fn leave_out_rivals(members: &mut Vec<JoinedUnit<'_>>, symbols: &LinkedSymbols<'_>, skipped: &mut Skipped) {
     let mut claims: BTreeMap<(bool, &FunctionKey), Vec<(usize, usize)>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
@@ -335,22 +338,22 @@ fn leave_out_rivals(members: &mut Vec<JoinedUnit<'_>>, symbols: &LinkedSymbols<'
     });
 }
 
-/// True for a unit that a build system compiled to try the compiler: autoconf's `conftest`, and units in CMake's and
-/// Meson's own folders for it.
+/// True for a unit that a build system compiled to test the compiler: autoconf's `conftest`, and units in CMake's and
+/// Meson's folders for such tests.
 fn is_probe(unit: &str) -> bool {
     let mut parts = unit.rsplit(['/', '#']);
     let name = parts.next().unwrap_or(unit);
-    // `conftest-conftest.c` where it was linked at once.
+    // `conftest-conftest.c` if it was linked at once.
     name.starts_with("conftest.")
         || name.contains("-conftest.")
         || parts.any(|folder| matches!(folder, "CMakeTmp" | "CMakeScratch" | "meson-private"))
 }
 
-/// True if an object of a link map, as a path or as `archive(member)`, was compiled from the unit of this path:
+/// True if an object of a link map, as a path or as `archive(member)`, was compiled from the unit with this path:
 /// `build/ceval.o` from `build/ceval.c.gv`, `ceval.cpp.o` from `ceval.cpp.cpp.gv`.
 fn is_object_of(object: &str, unit: &str) -> bool {
     let without = |path: &str| path.rsplit_once('.').map_or(path, |(stem, _)| stem).to_owned();
-    // In one folder for all, the path stands in the name; the end of a long one behind a digest.
+    // In a common folder, the name contains the path; for a long path, a digest and the end of the path.
     let unit = match unit.rsplit_once('/').map_or(unit, |(_, name)| name).strip_prefix('#') {
         Some(path) => match path.split_once('#') {
             Some((digest, end)) if digest.len() == 16 && digest.bytes().all(|c| c.is_ascii_hexdigit()) => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section `.llvm.call-graph-profile` of an object file: what LLVM counted of the calls of a unit that was compiled with a
-//! profile (`-fprofile-use`, `-fprofile-sample-use`), for its own linker.
+//! Reads the section `.llvm.call-graph-profile` of an object file: call counts of a unit that was compiled with a
+//! profile (`-fprofile-use`, `-fprofile-sample-use`), which LLVM writes for its own linker.
 //!
-//! Since LLVM 13 the section holds 8 bytes a call, the count, and two relocations at its offset name caller and callee
-//! (LLVM: "Extensions", SHT_LLVM_CALL_GRAPH_PROFILE). Objects of older compilers, and of those without a profile, say nothing:
-//! their graph is empty.
+//! Since LLVM 13 the section has 8 bytes per call, which are its count; two relocations at this offset refer to caller
+//! and callee (LLVM: "Extensions", SHT_LLVM_CALL_GRAPH_PROFILE). Objects from older compilers, or compiled without a
+//! profile, have an empty graph.
 
 use super::{UnitGraph, UnitReader, add_call, add_function};
 use object::elf;
@@ -23,7 +23,7 @@ pub(super) const READER: UnitReader = UnitReader {
 };
 
 const SECTION: &str = ".llvm.call-graph-profile";
-/// Bytes of one count.
+/// Size of a count in bytes.
 const COUNT: usize = 8;
 
 fn recognises(bytes: &[u8]) -> bool {

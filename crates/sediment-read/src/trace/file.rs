@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trace file: a run as it happened, by functions, for models and layouts. Never shipped: it tells step by step what
-//! somebody did.
+//! The trace file: a run as a sequence of functions, for models and layouts. It is never published, because it shows
+//! step by step what somebody did.
 //!
-//! The format is docs/trace-format.md: a first line with the version, then records of variable-length numbers. A
-//! function is defined by its identity at its first use. [`TraceWriter`] writes the steps of a replay, [`TraceRecords`] reads
-//! one record after the other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
+//! docs/trace-format.md describes the format: a first line with the version, then records of variable-length numbers. A
+//! function is defined by its identity at its first use. [`TraceWriter`] writes the steps of a replay, [`TraceRecords`]
+//! reads one record after the other, and [`load`] makes a [`Trace`] with the functions of a [`FunctionTable`].
 
 use crate::read::{Input, Step, input};
 use sediment_core::callgraph::{FunctionId, Trace};
@@ -16,16 +16,16 @@ use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 use std::io::Write;
 
-/// Start of a trace file; the version and a line end follow.
+/// Beginning of a trace file; the version and a line end follow.
 const FIRST_WORDS: &[u8] = b"sediment trace ";
-/// The version that is written, and the newest that is read.
+/// The version that is written, and the newest one that can be read.
 pub const VERSION: u32 = 1;
 
 const END: u64 = 0;
 const GAP: u64 = 1;
 const THREAD: u64 = 2;
 const DEFINITION: u64 = 3;
-/// Offset of the numbers of executed functions.
+/// Smallest number that denotes an executed function.
 const RUN: u64 = 4;
 
 const HAS_DSO: u64 = 1;
@@ -35,25 +35,25 @@ const NONE: u32 = u32::MAX;
 
 /// Writes the steps of a run to a trace.
 ///
-/// What goes wrong is kept until [`finish`](Self::finish), which must be called: a file without its end is refused.
+/// [`finish`](Self::finish) returns any error, and must be called: a file without its end is refused.
 pub struct TraceWriter<'a, W> {
     out: W,
     buffer: Vec<u8>,
     failed: Option<std::io::Error>,
     profile: &'a Profile,
     functions: &'a [Option<FunctionIndex>],
-    /// The functions again, by their own index.
+    /// The same functions by their own index.
     by_index: Vec<Option<FunctionIndex>>,
-    /// Number in the file by function, [`NONE`] while not defined.
+    /// Number in the file by function; [`NONE`] until it is defined.
     numbers: Vec<u32>,
     defined: u32,
     /// Last event of each thread.
     threads: Vec<ThreadState>,
     by_id: HashMap<u64, u32>,
-    /// Threads of the parts before this one.
+    /// Number of threads in the parts before this one.
     earlier: u64,
     current: Option<(u64, u32)>,
-    /// The thread that the file speaks of.
+    /// Current thread in the file.
     said: u64,
     runs: u64,
 }
@@ -61,9 +61,9 @@ pub struct TraceWriter<'a, W> {
 /// Last event of a thread.
 #[derive(Debug, Clone, Copy)]
 struct ThreadState {
-    /// The function that runs, [`NONE`] for none.
+    /// The running function; [`NONE`] for none.
     last: u32,
-    /// True if a gap lies before the next event.
+    /// True if there is a gap before the next event.
     gap: bool,
 }
 
@@ -76,8 +76,7 @@ impl<W> std::fmt::Debug for TraceWriter<'_, W> {
 impl<'a, W: Write> TraceWriter<'a, W> {
     const PIECE: usize = 1 << 16;
 
-    /// Begins a file. `functions` are those of the addresses, as [`crate::resolve::Resolved`] has them, of this
-    /// profile.
+    /// Begins a file. `functions` are the functions of this profile by address, as in [`crate::resolve::Resolved`].
     pub fn new(out: W, profile: &'a Profile, functions: &'a [Option<FunctionIndex>]) -> Self {
         let mut buffer = Vec::with_capacity(2 * Self::PIECE);
         buffer.extend_from_slice(FIRST_WORDS);
@@ -104,7 +103,7 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         }
     }
 
-    /// Begins another input: its threads are new ones.
+    /// Begins another input, whose threads are new.
     pub fn begin_part(&mut self) {
         self.earlier += self.threads.len() as u64;
         self.threads.clear();
@@ -112,7 +111,7 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         self.current = None;
     }
 
-    /// Writes one step, if the running function changes. Addresses that are no function are ignored.
+    /// Writes one step, if the running function changes. Addresses without a function are ignored.
     #[inline]
     pub fn step(&mut self, step: Step) {
         match step {
@@ -187,7 +186,7 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         self.defined += 1;
     }
 
-    /// Seven bits a byte, the lowest first; all but the last byte have the highest bit.
+    /// Writes seven bits per byte, the lowest first; all bytes except the last have the highest bit set.
     #[inline]
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
@@ -204,10 +203,10 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         self.buffer.clear();
     }
 
-    /// Ends the file, and says how many runs of functions are in it.
+    /// Ends the file, and returns the number of runs of functions in it.
     ///
     /// # Errors
-    /// When something could not be written, now or before.
+    /// If something could not be written, now or before.
     pub fn finish(mut self) -> std::io::Result<u64> {
         self.number(END);
         self.number(self.runs);
@@ -224,19 +223,19 @@ impl<'a, W: Write> TraceWriter<'a, W> {
 pub enum TraceRecord {
     /// The next function, numbered from 0 in the order of these records.
     Definition(FunctionKey),
-    /// The function of this number begins to run, or goes on, in the current thread.
+    /// The function with this number begins to run, or continues, in the current thread.
     Run(u32),
-    /// Gap in the current thread: the next event does not follow the one before.
+    /// Gap in the current thread: the next event does not follow the previous one.
     Gap,
-    /// Switch to this thread; thread 0 is current at the beginning.
+    /// Switches to this thread; thread 0 is current at the beginning.
     Thread(u64),
 }
 
-/// The records of a trace file, one after the other, in a buffer of bounded size.
+/// Reads the records of a trace file one after the other, in a buffer of bounded size.
 pub struct TraceRecords<'a> {
     input: &'a dyn Input,
     buffer: Vec<u8>,
-    /// Where in the input the buffer begins.
+    /// Offset of the buffer in the input.
     base: u64,
     at: usize,
     ended: bool,
@@ -254,10 +253,10 @@ impl std::fmt::Debug for TraceRecords<'_> {
 impl<'a> TraceRecords<'a> {
     const PIECE: usize = 1 << 18;
 
-    /// The records from the beginning.
+    /// Starts at the beginning.
     ///
     /// # Errors
-    /// When it is no trace file, or one of a newer version.
+    /// If it is not a trace file, or has a newer version.
     pub fn of(input: &'a dyn Input) -> Result<Self> {
         const LONGEST_VERSION: usize = 10;
         let head = input::head(input, FIRST_WORDS.len() + LONGEST_VERSION + 1)?;
@@ -289,7 +288,7 @@ impl<'a> TraceRecords<'a> {
         })
     }
 
-    /// The next record; None at the end.
+    /// Returns the next record; `None` at the end.
     ///
     /// # Errors
     /// When the system cannot read, the file is cut off or damaged: with the offset.
@@ -299,7 +298,7 @@ impl<'a> TraceRecords<'a> {
         if self.complete {
             return Ok(None);
         }
-        // Room for what a record of the longest names takes, so that reading one never has to stop midway.
+        // Room for a record with names of maximal length, so that a record is always complete in the buffer.
         if self.buffer.len() - self.at < 4 * LONGEST_NAME {
             self.read_on()?;
         }
@@ -416,8 +415,8 @@ impl<'a> TraceRecords<'a> {
     }
 }
 
-/// A trace by the ids of a table. Functions that the table does not have are skipped and counted, and so is a
-/// function that only goes on after such a one.
+/// Loads a trace with the ids of a table. Functions that are not in the table are skipped and counted, and so is a
+/// function that only continues after such a function.
 ///
 /// # Errors
 /// As [`TraceRecords::of`] and [`TraceRecords::next`].
@@ -425,8 +424,8 @@ pub fn load(input: &dyn Input, table: &FunctionTable) -> Result<(Trace, Skipped)
     load_as(input, table, Others::LeftOut)
 }
 
-/// A trace by the ids of a table, with the functions that the table does not have (those of libraries, say) numbered from the
-/// table's length on, as they first run. Models count what these take of a memory that is shared.
+/// Loads a trace with the ids of a table. Functions that are not in the table, such as library functions, get numbers
+/// from the table's length on, in order of first use: they also take space in caches and TLBs, which models count.
 ///
 /// # Errors
 /// As [`TraceRecords::of`] and [`TraceRecords::next`].
@@ -434,7 +433,7 @@ pub fn load_with_others(input: &dyn Input, table: &FunctionTable) -> Result<Trac
     load_as(input, table, Others::Numbered).map(|(trace, _)| trace)
 }
 
-/// Treatment of functions that a table lacks.
+/// Treatment of functions that are not in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     LeftOut,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time order of a run: affinity edges, ranks of first use, and the run itself.
 //!
-//! A reader that knows the time order replays it step by step ([`crate::read::replay()`]). [`StepCounter`] turns the
-//! steps into the two weights of a profile that need an order:
+//! A reader of a format with time order replays it step by step ([`crate::read::replay()`]). [`StepCounter`] computes
+//! from these steps the two values of a profile that need an order:
 //!
 //! - `affinity`: when a function begins to run, each of the last distinct functions executed before it in its thread
-//!   gets an edge to it, as `affinity` says. A return to a caller lets the caller begin again. Code that
-//!   is no function of the profile is ignored; a gap empties the window. Of very many edges the rarest are skipped
+//!   gets an edge to it, as described in `affinity`. After a return, the caller begins again. Code outside the
+//!   profile's functions is ignored; a gap empties the window. If there are very many edges, the rarest are skipped
 //!   ([`StepCounter::put_into`]).
-//! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.
+//! - `first`: the rank of a function in the order of first uses, from 0, over all threads.
 //!
 //! [`file`](mod@file) keeps the run itself, for models.
 
@@ -21,7 +21,7 @@ use sediment_core::profile::{FunctionIndex, Profile};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashMap;
 
-/// Affinity edges kept for each executed function; the limit is at least this number in all.
+/// Number of affinity edges that are kept per executed function, and the smallest limit of the total.
 const PAIRS_OF_FUNCTION: usize = 32;
 const PAIRS_AT_LEAST: usize = 1 << 18;
 
@@ -29,29 +29,30 @@ const NONE: u32 = u32::MAX;
 
 /// Counts the steps of one run.
 ///
-/// Parts of a run that are separated by gaps may be counted apart, in threads of their own, and [absorbed](Self::absorb) in
-/// their order: the result is the same.
+/// Parts of a run that are separated by gaps may be counted in separate threads and [absorbed](Self::absorb) in their
+/// order, with the same result.
 #[derive(Debug, Clone)]
 pub struct StepCounter<'a> {
     functions: &'a [Option<FunctionIndex>],
-    /// Index of each place's function, [`NONE`] for none; the same as `functions`, as the inner loop wants it.
+    /// Index of each address's function, [`NONE`] for none; the same as `functions`, in a form that is faster in the
+    /// inner loop.
     by_address: Vec<u32>,
     affinity: Counts,
-    /// Rank of first use by function, [`NONE`] for none yet.
+    /// Rank of first use by function; [`NONE`] before it.
     ranks: Vec<u32>,
     next_rank: u32,
     threads: HashMap<u64, u32>,
     windows: Vec<Window>,
     thread: Option<u64>,
-    /// The window of the thread that was last to run.
+    /// Window of the thread that ran last.
     window: usize,
     runs: u64,
-    /// Counts of the workers, to be absorbed.
+    /// Counts of the workers, to be absorbed later.
     by_workers: Vec<Self>,
 }
 
 impl<'a> StepCounter<'a> {
-    /// A run without steps yet. `functions` are those of the addresses, as [`crate::resolve::Resolved`] has them.
+    /// Starts without steps. `functions` are the functions by address, as in [`crate::resolve::Resolved`].
     #[must_use]
     pub fn new(functions: &'a [Option<FunctionIndex>]) -> Self {
         let by_address: Vec<u32> = functions.iter().map(|f| f.map_or(NONE, |f| f.index() as u32)).collect();
@@ -92,7 +93,7 @@ impl<'a> StepCounter<'a> {
         }
     }
 
-    /// Counts steps in their order.
+    /// Counts steps in order.
     pub fn steps(&mut self, steps: &[Step]) {
         for step in steps {
             self.step(*step);
@@ -131,7 +132,8 @@ impl<'a> StepCounter<'a> {
         self.by_workers.iter().fold(self.runs, |sum, worker| sum.saturating_add(worker.runs))
     }
 
-    /// Adds the later counts of the same run, with the same table. There is no affinity between functions of the two.
+    /// Adds the later counts of the same run, for the same table. There is no affinity between functions of the two
+    /// parts.
     pub fn absorb(&mut self, mut later: Self) {
         self.by_workers.append(&mut later.by_workers);
         self.affinity.absorb(later.affinity);
@@ -148,18 +150,18 @@ impl<'a> StepCounter<'a> {
             self.ranks[function] = self.next_rank;
             self.next_rank += 1;
         }
-        // Whose thread it was is known, but not what lies between.
+        // The thread is known, but the steps in between are not.
         self.threads.clear();
         self.windows.clear();
         self.thread = None;
     }
 
-    /// Adds the `affinity` counts to a profile, the one that the table was made for; and where the run was `whole`, told from its
-    /// start, the ranks of first use, of which the lowest stays where the profile has some already.
+    /// Adds the `affinity` counts to the profile that the table was made for. If the run is `whole`, including its
+    /// start, also adds the ranks of first use; a lower rank that the profile already has stays.
     ///
-    /// A run at random through much code has nearly as many affinity edges as executions. So of more than 2^18 edges,
-    /// and more than 32 for each executed function, the heaviest are kept, as many as that allows; edges of equal
-    /// weight all or none. The others are returned as skipped, with their counts as weights.
+    /// A run with random jumps through much code has nearly as many affinity edges as executions. Therefore, if there
+    /// are more than 2^18 edges, and more than 32 per executed function, only the heaviest are kept, up to this limit;
+    /// of edges with equal weight, all or none. The others are returned as skipped, with their counts as weights.
     pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Skipped {
         let mut affinity = vec![std::mem::take(&mut self.affinity)];
         for mut worker in std::mem::take(&mut self.by_workers) {
@@ -197,7 +199,7 @@ impl<'a> StepCounter<'a> {
     }
 }
 
-/// The least count of pairs that are kept, so that no more than `limit` are.
+/// Smallest count of the pairs to keep, so that at most `limit` are kept.
 fn rarest_kept(pairs: &[(u64, u64)], limit: usize) -> u64 {
     if pairs.len() <= limit {
         return 0;

@@ -51,7 +51,7 @@ pub use rates::Rates;
 
 use super::Recorder;
 
-/// Entry of this recorder in the table of recorders.
+/// Row of this recorder in the table of recorders.
 pub(crate) const RECORDER: Recorder = Recorder {
     name: "breakpoints",
     summary: "first uses in order, callers, and estimated call rates, by breakpoints at functions",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words, strings and records of gcov's files, never beyond an end.
+//! Reads words, strings and records of gcov's files, up to an end.
 
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// The oldest and the latest major version of GCC whose files are read. Lengths are in bytes since version 12.
+/// The oldest and the latest supported major version of GCC. Lengths are in bytes since version 12.
 const VERSIONS: std::ops::RangeInclusive<u32> = 12..=16;
 
-/// Rest of a file with its offset.
+/// The remaining part of a file, with its offset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GcovCursor<'a> {
     left: &'a [u8],
@@ -20,10 +20,10 @@ pub(super) struct GcovHeader {
     pub(super) stamp: u32,
 }
 
-/// A record: its tag, its length field, and its content.
+/// A record: its tag, its length, and its content.
 pub(super) struct GcovRecord<'a> {
     pub(super) tag: u32,
-    /// Below 0: as many bytes of zeros, which are not in the file.
+    /// If negative: the number of zero bytes that the content represents, which are not in the file.
     pub(super) length: i32,
     pub(super) content: GcovCursor<'a>,
 }
@@ -66,20 +66,20 @@ impl<'a> GcovCursor<'a> {
         Ok(if self.is_big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
-    /// A counter: two words, the lower first.
+    /// Reads a counter: two words, the lower first.
     pub(super) fn counter(&mut self) -> Result<u64> {
         let low = u64::from(self.word("a counter")?);
         Ok(u64::from(self.word("a counter")?) << 32 | low)
     }
 
-    /// A string: its length with the zero behind it, and its bytes. Empty where the length is 0.
+    /// Reads a string: its length including the zero at its end, and its bytes. Empty if the length is 0.
     pub(super) fn string(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.word(what)? as usize;
         let bytes = self.bytes(length, what)?;
         Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 
-    /// The next record; None at the end of the file.
+    /// Returns the next record; `None` at the end of the file.
     pub(super) fn record(&mut self) -> Result<Option<GcovRecord<'a>>> {
         if self.is_empty() {
             return Ok(None);
@@ -95,10 +95,11 @@ impl<'a> GcovCursor<'a> {
     }
 }
 
-/// Checks the version: four characters, of which the first two are the major version (`B2` is 12), the third is the minor one.
+/// Checks the version: four characters. The first two are the major version (`B2` is 12), the third is the minor
+/// version.
 fn supported(version: u32) -> Result<()> {
     let [tens, ones, ..] = version.to_be_bytes();
-    // GCC 9 and earlier begin with a digit.
+    // Versions of GCC 9 and earlier begin with a digit.
     let digit = |byte: u8, zero: u8| byte.checked_sub(zero).filter(|digit| *digit < 10).map(u32::from);
     let major = match (digit(tens, b'A'), digit(ones, b'0')) {
         (Some(tens), Some(ones)) => Some(tens * 10 + ones),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts of a unit's functions (`.gcda`), as libgcov writes them at the end of a run, or adds them to an earlier one's.
+//! Reads counts of a unit's functions (`.gcda`). libgcov writes them at the end of a run, or adds them to existing
+//! ones.
 
 use super::cursor::GcovCursor;
 use super::units::{GcdaFunction, GcovIdentity, Units};
@@ -39,7 +40,8 @@ fn read(bytes: &[u8], name: &str, units: &mut Units, skipped: &mut Skipped) -> R
     Ok(())
 }
 
-/// Kinds of counters that are kept. Not among them are the most frequent callees of indirect calls: they are numbers that hash paths.
+/// Kinds of counters that are kept. The most frequent callees of indirect calls are not kept, because they are hashes
+/// of paths.
 #[derive(Clone, Copy)]
 enum CounterKind {
     Arcs,
@@ -65,7 +67,8 @@ impl CounterKind {
         })
     }
 
-    /// Adds the record of a function; None where counts of its arcs wrapped. Other values that did are as not measured.
+    /// Reads the record of a function; `None` if counts of its arcs overflowed. Other values that overflowed count as
+    /// not measured.
     fn read(
         self,
         record: cursor::GcovRecord<'_>,
@@ -92,7 +95,7 @@ impl CounterKind {
     }
 }
 
-/// The identity of a function; None where the linker took another unit's copy of it.
+/// Reads the identity of a function; `None` if the linker used another unit's copy of it.
 fn place_of(record: cursor::GcovRecord<'_>) -> Result<Option<GcovIdentity>> {
     let mut content = record.content;
     if content.is_empty() {
@@ -101,13 +104,13 @@ fn place_of(record: cursor::GcovRecord<'_>) -> Result<Option<GcovIdentity>> {
     GcovIdentity::read(&mut content).map(Some)
 }
 
-/// Counts; None where one went beyond 63 bits, as it does where code or a race subtracts.
+/// Reads counts; `None` if one exceeds 63 bits, which happens if code or a race subtracts.
 fn runs(record: cursor::GcovRecord<'_>) -> Result<Option<RunLengthCounts>> {
     let mut runs = RunLengthCounts::default();
     let mut content = record.content;
     check_length(record.length, content)?;
     if record.length < 0 {
-        // Fewer than 2^28.
+        // There are fewer than 2^28.
         let _ = runs.extend(0, record.length.unsigned_abs() / 8);
     }
     while !content.is_empty() {
@@ -119,15 +122,16 @@ fn runs(record: cursor::GcovRecord<'_>) -> Result<Option<RunLengthCounts>> {
     Ok(Some(runs))
 }
 
-/// The most frequent values of statements: of each its executions, the number of values, and values with their counts.
+/// Reads the most frequent values of statements: for each its executions, the number of values, and values with their
+/// counts.
 fn tops(record: cursor::GcovRecord<'_>) -> Result<Tops<u64>> {
     let mut content = record.content;
     check_length(record.length, content)?;
-    // Two counters for a statement that was not executed.
+    // A statement that was not executed has two counters.
     let mut tops = Tops { statements: record.length.min(0).unsigned_abs() / 16, ..Tops::default() };
     while !content.is_empty() {
         let mut top = Top::default();
-        // Below 0 where values were dropped.
+        // Negative if values were dropped.
         let total = (content.counter()? as i64).unsigned_abs();
         top.total = u128::from(total);
         for _ in 0..content.counter()? {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of GCC's instrumentation (`-fprofile-generate`): from the files of a training build and its runs to a [`Profile`](sediment_core::profile::Profile),
-//! and from there to the file that sediment's plugin for GCC reads.
+//! Counters of GCC's instrumentation (`-fprofile-generate`). Converts the files of a training build and its runs to a
+//! [`Profile`](sediment_core::profile::Profile), and a profile to the file that sediment's plugin for GCC reads.
 //!
-//! A unit has two files. The compiler writes `.gcno` with the names of its functions (`-ftest-coverage`), and a run of the program writes or
-//! updates `.gcda` with their counts. Both name a function by a number and two checksums, and the build of the unit by a stamp:
-//! [`Units`] joins them by these alone, so that the files may lie anywhere (`GCOV_PREFIX`, `-fprofile-dir`) and several
-//! `.gcda` of one unit add up. [`counters()`] writes a profile for the compiler.
+//! A unit has two files. The compiler writes `.gcno` with the names of its functions (`-ftest-coverage`), and a run of
+//! the program writes or updates `.gcda` with their counts. Both identify a function by a number and two checksums, and
+//! the build of the unit by a stamp. [`Units`] joins the files only by these, so they may be in any folder
+//! (`GCOV_PREFIX`, `-fprofile-dir`), and several `.gcda` of one unit are added up. [`counters()`] writes a profile for
+//! the compiler.
 //!
 //! Sources: GCC's gcov-io.h and gcov-counter.def, and files of GCC 12, 13 and 14.
 
@@ -26,7 +27,7 @@ const INSTRUMENTED: &str = "gcc -fprofile-generate";
 
 /// One kind of file.
 struct GcovFileKind {
-    /// The first four bytes of a file of a little-endian machine; reversed for a big-endian one.
+    /// First four bytes of a file from a little-endian machine; reversed on a big-endian one.
     magic: [u8; 4],
     extension: &'static str,
     read: fn(&[u8], &str, &mut Units, &mut Skipped) -> Result<()>,
@@ -38,7 +39,7 @@ const READERS: &[GcovFileKind] = &[data::READER, notes::READER];
 /// Extension of the files with the names of functions.
 pub const NOTES: &str = "gcno";
 
-/// Number of bytes by which a file is recognised.
+/// Number of bytes that are needed to recognise a file.
 pub const HEAD: usize = 4;
 
 fn reader(head: &[u8]) -> Option<&'static GcovFileKind> {
@@ -47,13 +48,13 @@ fn reader(head: &[u8]) -> Option<&'static GcovFileKind> {
     READERS.iter().find(is_it)
 }
 
-/// True if a file that begins so is one of a unit.
+/// True if a file with this beginning belongs to a unit.
 #[must_use]
 pub fn recognises(head: &[u8]) -> bool {
     reader(head).is_some()
 }
 
-/// True if files whose names end so are searched for: an extension without its dot.
+/// True if files with this extension (without its dot) are searched for.
 #[must_use]
 pub fn is_extension(extension: &str) -> bool {
     READERS.iter().any(|reader| reader.extension == extension)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of a unit's functions (`.gcno`), as the compiler writes them with `-ftest-coverage`.
+//! Reads names of a unit's functions (`.gcno`), which the compiler writes with `-ftest-coverage`.
 
 use super::GcovFileKind;
 use super::cursor::GcovCursor;

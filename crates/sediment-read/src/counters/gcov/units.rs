@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Units`]: files of a training build and its runs, joined to a profile.
+//! [`Units`] joins the files of a training build and its runs to a profile.
 //!
-//! Counts belong to the names of the compilation with their stamp. With `-frandom-seed`, and in parallel builds, several compilations have one
-//! stamp: those names are taken of which most functions fit. A function is global if its number is that of its name, as GCC computes it;
-//! the numbers of others hash paths, too.
+//! Counts belong to the names of the compilation with the same stamp. With `-frandom-seed`, and in parallel builds,
+//! several compilations may have the same stamp; then the names with the most matching functions are used. A function
+//! is global if its number is the one that GCC computes from its name; the numbers of local functions also depend on
+//! paths.
 
 use super::cursor::GcovCursor;
 use crate::static_graph::LinkedSymbols;
@@ -16,12 +17,12 @@ use sediment_core::skipped::{Reason, Skipped};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A function as GCC identifies it in both kinds of files.
+/// Identity of a function in both kinds of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GcovIdentity {
     /// Number of the function.
     ident: u32,
-    /// Checksum of its place in the source file.
+    /// Checksum of its position in the source file.
     line: u32,
     /// Checksum of its control-flow graph.
     graph: u32,
@@ -38,7 +39,7 @@ impl GcovIdentity {
 /// A function and its counts.
 pub(super) struct GcdaFunction {
     pub(super) place: GcovIdentity,
-    /// None where they wrapped.
+    /// `None` if they overflowed.
     pub(super) counted: Option<VariantCounts>,
 }
 
@@ -77,10 +78,10 @@ pub struct Units {
 }
 
 impl Units {
-    /// Reads a file of a unit; `name` is for messages and, with its last extension cut, for the name of the unit.
+    /// Reads a file of a unit; `name` is used in messages and, without its last extension, as the name of the unit.
     ///
     /// # Errors
-    /// When the file is of no known kind, of another version of GCC, or damaged.
+    /// If the file is of an unknown kind, of another version of GCC, or damaged.
     pub fn read(&mut self, name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<()> {
         let Some(reader) = super::reader(bytes) else {
             return Err(Error::new(ErrorCode::UnknownFormat, "neither .gcda nor .gcno"));
@@ -108,10 +109,11 @@ impl Units {
         self.data.len()
     }
 
-    /// The profile of all counts. Functions that one of the binaries alone defines belong to its DSO, by the label given with it.
+    /// Returns the profile of all counts. Functions that only one of the binaries defines belong to its DSO, with the
+    /// binary's label.
     ///
     /// # Errors
-    /// When no function has counts and a name, or when counts leave their range.
+    /// If no function has both counts and a name, or if counts exceed their range.
     pub fn profile(&self, binaries: &[(String, Binary)], skipped: &mut Skipped) -> Result<Profile> {
         let mut profile = Profile::default();
         let unknown = [Unknown::CallCounts, Unknown::TimeOrder];
@@ -161,7 +163,7 @@ impl Units {
         Ok(profile)
     }
 
-    /// The names of the compilation whose counts these are.
+    /// Returns the names of the compilation that these counts belong to.
     fn notes_of(&self, data: &GcdaCounts) -> Option<&Notes> {
         let fitting = |notes: &Notes| {
             data.functions.iter().filter(|function| notes.functions.contains_key(&function.place)).count()
@@ -171,13 +173,13 @@ impl Units {
     }
 }
 
-/// A name without the star that tells GCC to leave it as it is.
+/// Returns a name without the star that tells GCC not to change it.
 fn plain(name: &[u8]) -> &[u8] {
     name.strip_prefix(b"*").unwrap_or(name)
 }
 
-/// Base name of the source file of a unit: that from which the name of its notes was made (`sort.gcno`, `prog-sort.gcno`, `sort.c.gcno`),
-/// else the one of most functions, headers last.
+/// Base name of the source file of a unit: the one from which the name of its notes was made (`sort.gcno`,
+/// `prog-sort.gcno`, `sort.c.gcno`), otherwise the one with the most functions, headers last.
 fn unit_of(notes: &str, functions: &[GcnoFunction]) -> Vec<u8> {
     let notes = base_name(notes.as_bytes());
     let stem = notes.strip_suffix(b".gcno").unwrap_or(notes);
@@ -200,13 +202,13 @@ fn unit_of(notes: &str, functions: &[GcnoFunction]) -> Vec<u8> {
     best.map_or(stem, |(source, _)| source).to_vec()
 }
 
-/// FNV-1a hash of names, each with the end of a line behind it. gcc-plugin/counters.cc computes the same.
+/// FNV-1a hash of names, each followed by a line end. gcc-plugin/counters.cc computes the same.
 fn checksum(names: &[&[u8]]) -> u32 {
     let bytes = names.iter().flat_map(|name| name.iter().chain(b"\n"));
     bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Number of a global function: a CRC of its name and the zero behind it, without the highest bit, never 0.
+/// Number of a global function: a CRC of its name and the zero after it, without the highest bit, never 0.
 fn ident_of(name: &[u8]) -> u32 {
     let mut crc = 0u32;
     for byte in name.iter().chain(&[0]) {
@@ -224,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_number_is_that_of_the_name() {
-        // As GCC 12 numbers it.
+        // The number that GCC 12 gives it.
         assert_eq!(ident_of(b"main"), 108_032_747);
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file by which sediment's plugin for GCC gives a compilation its counters.
+//! Writes the file from which sediment's plugin for GCC reads the counters of a compilation.
 //!
-//! Behind the [`HEADER`] and the largest count comes a line for each variant: name, file, unit, checksums and counts of the
-//! function, with tabs between; by name and file, then the heaviest first. `early+` stands before units whose counters are of early ids: of
-//! them the plugin splits nothing, and has GCC split functions where it does without instrumentation. gcc-plugin/counters.cc is the reader.
+//! After the [`HEADER`] and the largest count, each variant has a line with name, file, unit, checksums and counts of
+//! the function, separated by tabs. Lines are sorted by name and file, then the heaviest first. Units whose counters
+//! come from early ids have the prefix `early+`: for these the plugin splits no functions, and makes GCC split them at
+//! the same point as without instrumentation. The reader is gcc-plugin/counters.cc.
 
 use super::INSTRUMENTED;
 use sediment_core::profile::Profile;
@@ -15,16 +16,17 @@ use std::fmt::Write as _;
 /// Beginning of the first line of a file of counters.
 pub const HEADER: &str = "sediment-counters 1";
 
-/// The largest count of a file. GCC's own files have no room for larger ones in their summary, and it derives from that the least count
-/// that is hot.
+/// Largest count in a file. The summary of GCC's own files has no room for larger ones, and GCC derives the threshold
+/// of hot code from it.
 const LARGEST: u128 = u32::MAX as u128;
 
-/// Writes the counters of a profile for sediment's plugin for GCC (`-fplugin-arg-sediment-counters=FILE`). Counts too large
-/// for GCC are brought down, all alike, those above 0 never to it.
+/// Writes the counters of a profile for sediment's plugin for GCC (`-fplugin-arg-sediment-counters=FILE`). If counts
+/// are too large for GCC, all are scaled down; counts above 0 stay above 0.
 #[must_use]
 pub fn counters(profile: &Profile) -> (String, Skipped) {
     let mut skipped = Skipped::default();
-    // A unit does not know which program it becomes part of: functions of one name and file are one, whatever their DSO.
+    // A unit does not know which program it becomes part of. Therefore functions with the same name and file are one,
+    // whatever their DSO.
     let mut functions: BTreeMap<String, ArcCounters> = BTreeMap::new();
     for function in profile.functions() {
         let Some(counters) = &profile.facts(function).counters else { continue };
@@ -43,7 +45,7 @@ pub fn counters(profile: &Profile) -> (String, Skipped) {
     let divisor = largest.div_ceil(LARGEST).max(1);
     let scale =
         |count: u128| -> Result<u128, std::convert::Infallible> { Ok((count / divisor).max(count.min(1))) };
-    // Counters without a mark and without instrumentation: of an older profile by early ids.
+    // Counters without a mark and without instrumentation come from an older profile by early ids.
     let are_early = !profile.source.iter().any(|source| source.starts_with(INSTRUMENTED));
     let mut text = format!("{HEADER} {}\n", largest / divisor);
     for (line, counters) in &functions {

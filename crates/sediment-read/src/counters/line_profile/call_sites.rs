@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls by the line of the caller that they stand in.
+//! Counts of calls by the caller's line.
 
 use sediment_core::profile::merge::Weight;
 use std::collections::BTreeMap;
 
-/// Sum of an input of weight 1 that is added to others, whatever its length.
+/// Total of an input with weight 1 in a sum of several, whatever its length.
 const SHARE: u128 = 1_000_000_000_000;
 
 /// A line of a calling function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallingLine<'a> {
-    /// Its name, as the compiler's own profiles have it.
+    /// Its name in the notation of the compiler's own profiles.
     pub name: &'a str,
-    /// Its first line; 0 where unknown.
+    /// Its first line; 0 if unknown.
     pub start_line: u32,
-    /// The line of the call.
+    /// Line of the call.
     pub line: u32,
 }
 
@@ -23,12 +23,12 @@ pub struct CallingLine<'a> {
 pub struct CallSites {
     /// Functions with their first lines.
     functions: BTreeMap<String, u32>,
-    /// Caller, line of the call counted from the caller's first, callee.
+    /// By caller, line of the call relative to the caller's first line, and callee.
     calls: BTreeMap<(String, i64, String), u128>,
 }
 
 impl CallSites {
-    /// Adds calls; those of a caller without a first line cannot be found again, and are not kept.
+    /// Adds calls. Calls whose caller has no first line could not be found again, and are not kept.
     pub fn add(
         &mut self,
         caller: CallingLine<'_>,
@@ -63,19 +63,21 @@ impl CallSites {
         self.calls.is_empty()
     }
 
-    /// The calls: caller, line from the caller's first, callee, weight; in order of all but the weight.
+    /// Returns the calls: caller, line relative to the caller's first line, callee, weight; sorted by all except the
+    /// weight.
     pub fn calls(&self) -> impl Iterator<Item = (&str, i64, &str, u128)> {
         self.calls
             .iter()
             .map(|((caller, line, callee), weight)| (caller.as_str(), *line, callee.as_str(), *weight))
     }
 
-    /// The first line of a function; 0 where unknown.
+    /// Returns the first line of a function; 0 if unknown.
     pub(super) fn start_line(&self, function: &str) -> u32 {
         self.functions.get(function).copied().unwrap_or(0)
     }
 
-    /// The sum of several: the total of each becomes its weight. What one of them counted stays above 0, unless its weight is 0.
+    /// Returns the sum of several: the total of each becomes its weight. A count above 0 stays above 0 unless its
+    /// weight is 0.
     #[must_use]
     pub fn merged(all: &[(Self, Weight)]) -> Self {
         if let [(only, _)] = all {
@@ -99,7 +101,8 @@ impl CallSites {
         sum
     }
 
-    /// The heaviest calls that make up this share (in thousandths) of the weight; of equal ones all or none.
+    /// Returns the heaviest calls that make up this share (in thousandths) of the weight; of calls with equal weight,
+    /// all or none.
     #[must_use]
     pub fn trimmed(&self, thousandths: u32) -> Self {
         let mut weights: Vec<u128> = self.calls.values().copied().collect();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An order of functions for `gcc -fauto-profile=FILE`, as the times of their first calls in a sample profile of version 3: GCC 16 puts functions
-//! in their order at a link with `-flto`.
+//! Writes an order of functions for `gcc -fauto-profile=FILE`, as times of first calls in a sample profile of version
+//! 3: at a link with `-flto`, GCC 16 places functions in the order of these times.
 //!
-//! Source: the profiles that autofdo's `create_gcov` writes, and what GCC takes of them. Little endian words of 32 bits; a *count* has two, the
-//! lower one first. A string has its length in bytes with the NUL, then these bytes.
+//! Source: the profiles written by autofdo's `create_gcov`, and GCC's reader. Words are little-endian with 32 bits; a
+//! *count* has two words, the lower one first. A string is its length in bytes including the NUL, then these bytes.
 //!
 //! ```text
 //! file       magic, version, 0, summary, names, functions, modules (none), working set (zeros)
@@ -12,7 +12,8 @@
 //! functions  tag, length, number; of each its head, time, name, positions, inlined calls; of its only position number, targets, count
 //! ```
 //!
-//! GCC knows functions by their linkage name up to the first dot: local functions of one name, and all clones of a function, are one.
+//! GCC identifies functions by their linkage name up to the first dot, so local functions with the same name, and all
+//! clones of a function, are the same.
 
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::BTreeMap;
@@ -25,16 +26,17 @@ const FUNCTIONS: u32 = 0xac00_0000;
 const MODULES: u32 = 0xae00_0000;
 const WORKING_SET: u32 = 0xaf00_0000;
 const WORKING_SETS: usize = 128;
-/// The path of a name, where it is unknown.
+/// Path of a name if it is unknown.
 const NO_PATH: u32 = u32::MAX;
-/// Parts of a million of all executions, for which the summary has the least count.
+/// Shares of all executions, in parts per million, for which the summary has the smallest count.
 const CUTOFFS: [u32; 16] = [
     10_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000,
     990_000, 999_000, 999_900, 999_990, 999_999,
 ];
 
-/// The file that gives functions an order: each was first called behind the one before it, and ran once. Names that GCC knows as one have the
-/// place of the first. GCC reads it with `-fauto-profile=FILE --param auto-profile-reorder-only=1`, and then takes nothing else of it.
+/// Returns the file with an order of functions: each was first called after the previous one, and ran once. Names that
+/// GCC cannot distinguish get the position of the first. GCC reads it with `-fauto-profile=FILE --param
+/// auto-profile-reorder-only=1`, and then uses nothing else from it.
 #[must_use]
 pub fn time_stamps<'a>(names: impl IntoIterator<Item = &'a str>) -> (Vec<u8>, Skipped) {
     let mut skipped = Skipped::default();
@@ -44,14 +46,14 @@ pub fn time_stamps<'a>(names: impl IntoIterator<Item = &'a str>) -> (Vec<u8>, Sk
             skipped.add(Reason::UnwritableFunction, 0, name);
             continue;
         };
-        // The part of a function that is split off follows it.
+        // The split-off part of a function follows it.
         let time = times.len() as u64 + 1;
         times.entry(known).or_insert(time);
     }
     (file(&times), skipped)
 }
 
-/// The name by which GCC finds a function; None where it has none, or the file cannot hold it.
+/// Returns the name by which GCC finds a function; `None` if it has none, or if the file cannot hold it.
 fn known_as(name: &str) -> Option<&str> {
     let known = name.split('.').next().unwrap_or_default();
     (!known.is_empty() && !known.contains('\0')).then_some(known)
@@ -86,7 +88,7 @@ fn file(times: &BTreeMap<&str, u64>) -> Vec<u8> {
     out.0
 }
 
-/// The summary of so many functions, each with one position that ran once.
+/// Writes the summary for this number of functions, each with one position that ran once.
 fn write_summary(out: &mut GcovWriter, functions: u64) {
     let any = functions.min(1);
     out.word(SUMMARY);
@@ -100,7 +102,7 @@ fn write_summary(out: &mut GcovWriter, functions: u64) {
     }
 }
 
-/// Bytes of a file.
+/// The bytes of a file.
 #[derive(Default)]
 struct GcovWriter(Vec<u8>);
 
@@ -127,7 +129,7 @@ impl GcovWriter {
         self.0.push(0);
     }
 
-    /// A tag, the length in words, and what follows.
+    /// Writes a tag, the length in words, and the content.
     fn section(&mut self, tag: u32, content: &Self) {
         self.word(tag);
         self.length(content.0.len().div_ceil(4));
@@ -149,7 +151,7 @@ mod tests {
         let begin = bytes.windows(4).position(|word| word == FUNCTIONS.to_le_bytes()).unwrap();
         let code = words(&bytes[begin..]);
         assert_eq!(code[2], 2);
-        // Of each its head, time, name, numbers of positions and calls, and one position.
+        // For each function: its head, time, name, numbers of positions and calls, and one position.
         assert_eq!(code[3..12], [1, 0, 2, 0, 1, 1, 0, 0, 0]);
         assert_eq!(code[14..21], [1, 0, 1, 0, 2, 1, 0]);
         assert_eq!(skipped.items(Reason::UnwritableFunction), 1);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A `default.pgo` for Go's compiler: a CPU profile in pprof's form, of which the compiler takes the calls by line.
+//! Writes a `default.pgo` for Go's compiler: a CPU profile in pprof's format, from which the compiler takes the calls
+//! by line.
 //!
-//! Each call is a sample of two frames, with the weight that the compiler would sum up of whole stacks. The file is not packed, so that
-//! equal profiles are equal bytes. Source: `proto/profile.proto` of github.com/google/pprof, and Go 1.26's `cmd/internal/pgo`.
+//! Each call is a sample with two frames, whose weight is the sum that the compiler would compute from whole stacks.
+//! The file is not compressed, so that equal profiles give equal bytes. Source: `proto/profile.proto` of
+//! github.com/google/pprof, and Go 1.26's `cmd/internal/pgo`.
 
 use super::CallSites;
 use std::collections::BTreeMap;
 
-/// Weights above this are brought below it, all alike: their sum has to stay within 64 bits.
+/// Weights above this are scaled down together, because their sum must stay within 64 bits.
 const LARGEST: u128 = 1 << 40;
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 #[must_use]
 pub fn default_pgo(sites: &CallSites) -> Vec<u8> {
     let largest = sites.calls().map(|(.., weight)| weight).max().unwrap_or(0);
@@ -39,7 +41,7 @@ pub fn default_pgo(sites: &CallSites) -> Vec<u8> {
     file
 }
 
-/// The tables that samples refer to, by ids from 1, strings from 0.
+/// The tables that samples refer to; ids begin at 1, indices of strings at 0.
 #[derive(Default)]
 struct GoTables {
     strings: BTreeMap<String, u64>,
@@ -52,7 +54,7 @@ struct GoTables {
 impl GoTables {
     fn string(&mut self, text: &str) -> u64 {
         if self.in_order.is_empty() {
-            // The first is empty by definition.
+            // The first string is empty by definition.
             self.in_order.push(String::new());
             self.strings.insert(String::new(), 0);
         }
@@ -73,7 +75,7 @@ impl GoTables {
             let (mut row, mut lines) = (Vec::new(), Vec::new());
             put_number(&mut row, 1, id);
             put_number(&mut lines, 1, function);
-            // Negative lines, of code that a //line comment moved, are two's complement.
+            // A //line comment can move code to a negative line, which is written as two's complement.
             put_number(&mut lines, 2, line as u64);
             put_bytes(&mut row, 4, &lines);
             self.rows.push((4, row));

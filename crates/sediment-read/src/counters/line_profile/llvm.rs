@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LLVM's sample profile as text, for `clang -fprofile-sample-use=FILE` and `rustc -Zprofile-sample-use=FILE`.
+//! Writes LLVM's sample profile as text, for `clang -fprofile-sample-use=FILE` and `rustc -Zprofile-sample-use=FILE`.
 //!
-//! Source: LLVM's documentation of the format (llvm/ProfileData/SampleProfReader.h); `llvm-profdata merge --sample` reads it. The heaviest
-//! function stands first, as LLVM writes it; equal ones by name.
+//! Source: LLVM's documentation of the format (llvm/ProfileData/SampleProfReader.h); `llvm-profdata merge --sample`
+//! reads it. The heaviest function comes first, as in LLVM; equally heavy ones are sorted by name.
 
 use super::lines::{Body, LineCounts, LinePosition};
 use sediment_core::skipped::{Reason, Skipped};
 use std::fmt::Write as _;
 
-/// Most levels of inlining that are written; LLVM's reader descends by recursion.
+/// Largest depth of inlining that is written, because LLVM's reader is recursive.
 const DEEPEST: usize = 64;
 
-/// The text of the file.
+/// Returns the text of the file.
 #[must_use]
 pub fn sample_profile(lines: &LineCounts) -> (String, Skipped) {
     let mut skipped = Skipped::default();
@@ -66,7 +66,7 @@ fn place(site: LinePosition) -> String {
     }
 }
 
-/// True for a name that LLVM reads back: a blank ends a name, and a digit begins a count.
+/// True for a name that LLVM can read: a blank ends a name, and a digit begins a count.
 fn can_be_written(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b':' | b'[' | b']' | b'!' | b'#');
     !name.is_empty() && name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit())

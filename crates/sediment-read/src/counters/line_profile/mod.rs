@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles by source lines, for compilers that find code by its line: [`LineCounts`] for LLVM ([`llvm`]), [`CallSites`] for Go ([`go`]). An order
-//! of functions for GCC, in such a file ([`gcc`]).
+//! Profiles by source line, for compilers that find code by its line: [`LineCounts`] for LLVM ([`llvm`]), [`CallSites`]
+//! for Go ([`go`]), and an order of functions for GCC in such a file ([`gcc`]).
 //!
-//! A line is counted from the first line of its function, so that a function may move in its file. Both values add up, and know no file,
-//! address or path.
+//! Lines are relative to the first line of their function, so that a function may move in its file. Counts can be
+//! added; they contain no files, addresses or paths.
 
 mod call_sites;
 pub mod gcc;
