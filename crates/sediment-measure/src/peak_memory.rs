@@ -33,7 +33,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-/// Its row in the table.
+/// Row of this meter in the table of meters.
 pub(crate) const METER: Meter = Meter {
     name: "peak-memory",
     summary: "peak resident memory of the largest process, from the kernel",

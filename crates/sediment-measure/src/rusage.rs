@@ -9,7 +9,7 @@ use sediment_core::error::Result;
 use std::path::Path;
 use std::time::Duration;
 
-/// Its row in the table.
+/// Row of this meter in the table of meters.
 pub(crate) const METER: Meter = Meter {
     name: "rusage",
     summary: "time and page faults of one run, as the kernel accounts them",

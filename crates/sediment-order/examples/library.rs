@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a profile to an order, and from a linked program to a verdict, by the library alone.
+//! Makes an order from a profile, and verifies a linked program, with the library only.
 //!
 //! cargo run --example library -- program.gv program >program.order     # then link with -Wl,-T,program.order
 //! cargo run --example library -- program.gv program program.order      # did the linker do it?
@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// Makes the linker script by which GNU ld places the functions of a program.
+/// Makes the linker script with which GNU ld places the functions of a program.
 pub(crate) fn order(profile: &Profile, binary: &Binary, file_name: &str) -> Result<String, Box<dyn Error>> {
     let ordering = compute(profile, &Selection::Binary { binary, file_name }, &OrderRequest::default())?;
     let gnu_ld = linker("gnu-ld-script").ok_or("no such linker")?;
@@ -26,7 +26,7 @@ pub(crate) fn order(profile: &Profile, binary: &Binary, file_name: &str) -> Resu
     Ok((gnu_ld.write)(&functions).0)
 }
 
-/// Counts the functions that lie as ordered, and names the reason for each other one.
+/// Counts the functions that are placed as ordered, and gives the reason for each other one.
 pub(crate) fn check(
     profile: &Profile,
     binary: &Binary,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts of blocks of each function, for compilers: GCC ([`counts`]) and clang ([`clusters`]).
+//! Writes block counts of functions for compilers: GCC ([`counts`]) and clang ([`clusters`]).
 
 use sediment_core::error::{self, Error, ErrorCode};
 use sediment_core::profile::Profile;
@@ -11,13 +11,13 @@ use std::fmt::Write as _;
 /// The first line of a file of counts.
 pub const HEADER: &str = "sediment-blocks 2";
 
-/// Counts above this are brought below it, all alike: sums of them stay within 64 bits.
+/// Counts above this are scaled down together, so that sums stay within 64 bits.
 const LARGEST: u128 = 1 << 40;
 
-/// Writes the counts of blocks for sediment's plugin for GCC (`-fplugin-arg-sediment-profile=FILE`).
+/// Writes block counts for sediment's plugin for GCC (`-fplugin-arg-sediment-profile=FILE`).
 ///
-/// Behind the [`HEADER`] stands a line for each graph of a function: name, file, hash and blocks as in the profile's attribute, with tabs
-/// between; by name, file and weight. gcc-plugin/counts.cc is the reader.
+/// After the [`HEADER`], each graph of a function has a line with name, file, hash and blocks as in the profile's
+/// attribute, separated by tabs. Lines are sorted by name, file and weight. The reader is gcc-plugin/counts.cc.
 #[must_use]
 pub fn counts(profile: &Profile) -> (String, Skipped) {
     let mut skipped = Skipped::default();
@@ -26,7 +26,7 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
     let scale = |count: u128| -> Result<u128, std::convert::Infallible> {
         Ok(if largest > LARGEST { (count / (largest / LARGEST + 1)).max(1) } else { count })
     };
-    // The plugin searches lines by their bytes.
+    // The plugin searches lines by byte order.
     let lines: BTreeMap<String, &BlockCounts> =
         functions.iter().map(|((name, file), blocks)| (format!("{name}\t{file}\t"), blocks)).collect();
     let mut text = format!("{HEADER}\n");
@@ -39,8 +39,8 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
     (text, skipped)
 }
 
-/// Block counts by name and file, empty if not known. A unit does not know which program it becomes part of: functions of one name and
-/// file are one, whatever their DSO.
+/// Block counts by name and file; the file is empty if it is not known. A unit does not know which program it becomes
+/// part of. Therefore functions with the same name and file are one, whatever their DSO.
 fn functions<'a>(profile: &'a Profile, skipped: &mut Skipped) -> BTreeMap<(&'a str, &'a str), BlockCounts> {
     let mut functions: BTreeMap<(&str, &str), BlockCounts> = BTreeMap::new();
     for function in profile.functions() {
@@ -56,13 +56,14 @@ fn functions<'a>(profile: &'a Profile, skipped: &mut Skipped) -> BTreeMap<(&'a s
 
 /// Writes the executed blocks as clang's and lld's list of basic block sections (`-fbasic-block-sections=list=FILE`), version 1.
 ///
-/// For each function its executed blocks are one cluster, in the order in which they lay in its code; all others become the function's cold
-/// part. The list has no hash: of a function with several graphs the heaviest is taken, and another version of the source gets blocks of the same ids.
-/// Local functions of several files that share their name cannot be told apart in it, and are skipped. Source: clang's user's manual and
+/// The executed blocks of each function are one cluster, in their order in the code; all other blocks become the
+/// function's cold part. The list has no hashes: for a function with several graphs the heaviest is used, and in
+/// another version of the source, blocks are matched by the same ids. Local functions with the same name in several
+/// files cannot be distinguished in it, and are skipped. Source: clang's user's manual and
 /// `BasicBlockSectionsProfileReader`.
 ///
 /// # Errors
-/// When the counts are samples: these do not tell which blocks were never executed.
+/// If the counts are samples: these do not show which blocks were never executed.
 pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
     if profile.blocks_unit == BlockUnit::Samples {
         return Err(Error::new(
@@ -86,7 +87,7 @@ pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
         }
         let place_of: BTreeMap<u32, u16> = graph.signatures.iter().copied().collect();
         let mut cluster: Vec<u32> = graph.seen.iter().map(|(block, _)| *block).collect();
-        // The entry is in any cluster, and the first of it.
+        // Every cluster contains the entry, as its first block.
         cluster.retain(|block| *block > 1);
         cluster.sort_by_key(|block| (place_of.get(block).copied().unwrap_or(u16::MAX), *block));
         let ids: String = cluster.iter().map(|block| format!(" {}", block - 1)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders the functions of native programs at link time, from profiles of real use, and checks what the linker did.
+//! Orders the functions of native programs at link time, from profiles of real use, and checks the linker's result.
 //!
 //! ```text
 //! Profile ─ order::compute ─► Order ─ link ─► a linker's ordering file ─ linker ─► ELF ─ verify::verify ─► Report
@@ -9,13 +9,14 @@
 //! |---|---|
 //! | [`mod@order`] | [`compute`](order::compute): the call graph, the algorithms, groups, older orders, the default of each release |
 //! | [`model`] | scores of an order: call distance, hot pages, TLB misses, page faults |
-//! | [`link`], [`wrapper`] | [`LINKERS`](link::LINKERS): ordering files of each linker; decisions of a linker wrapper |
-//! | [`mod@verify`] | whether a linked file has the order, and why a function lies elsewhere |
+//! | [`link`], [`wrapper`] | [`LINKERS`](link::LINKERS): ordering files for each linker; decisions of a linker wrapper
+//! |
+//! | [`mod@verify`] | whether a linked file has the order, and why a function is elsewhere |
 //! | [`blocks`], `advise` | counts of blocks for compilers; calls to inline by hand |
 //! | [`report`] | pictures of call graphs and layouts |
 //!
-//! Values are those of [`sediment_core`]. Nothing here prints, starts a process, or opens a path. `examples/library.rs` is a whole
-//! program.
+//! It uses the data types of [`sediment_core`]. Nothing here prints, starts a process, or opens a path.
+//! `examples/library.rs` is a complete program.
 //!
 //! ```
 //! use sediment_core::binary::objects::InputObjects;

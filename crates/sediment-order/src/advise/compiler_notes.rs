@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why GCC did not inline a call, in its own words: what `-fopt-info-inline-missed` prints.
+//! GCC's reasons for not inlining calls, from the output of `-fopt-info-inline-missed`.
 //!
-//! A note is a line `FILE:LINE:COLUMN: missed: WHAT: CALLER/NUMBER -> CALLEE/NUMBER, REASON`, with or without blanks about the
-//! arrow. GCC's manual ("Developer Options") promises no form; this is that of GCC 12 to 14. Lines of other forms say nothing of
-//! one call and are passed over.
+//! A note is a line `FILE:LINE:COLUMN: missed: WHAT: CALLER/NUMBER -> CALLEE/NUMBER, REASON`, with or without blanks
+//! around the arrow. GCC's manual ("Developer Options") does not define the form; this is the form of GCC 12 to 14.
+//! Lines of other forms do not describe a single call and are skipped.
 
 use std::collections::BTreeMap;
 
-/// The notes of a compilation, or of a whole build.
+/// Notes from a compilation, or from a whole build.
 #[derive(Debug, Clone, Default)]
 pub struct CompilerNotes {
     by_names: BTreeMap<(String, String), String>,
@@ -15,7 +15,7 @@ pub struct CompilerNotes {
 }
 
 impl CompilerNotes {
-    /// Finds the notes in what a build printed.
+    /// Finds the notes in the output of a build.
     #[must_use]
     pub fn find(log: &str) -> Self {
         let mut notes = Self::default();
@@ -38,12 +38,13 @@ impl CompilerNotes {
             let file = file.rsplit('/').next().unwrap_or(file).to_owned();
             self.by_line.insert((file, number), reason.clone());
         }
-        // What is said last is said by the inliner that decides.
+        // The last note comes from the inliner that decides.
         self.by_names.insert((without_number(caller)?, without_number(callee)?), reason);
         Some(())
     }
 
-    /// Reason for not inlining the calls of `callee` in `caller`, else a call at one of these lines.
+    /// Returns the reason for not inlining the calls of `callee` in `caller`, or otherwise the reason for a call at one
+    /// of these lines.
     pub(super) fn reason<'a>(
         &self,
         caller: &str,
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(notes.reason("main", "work", [].into_iter()), limit);
         assert_eq!(notes.reason("other", "other", [("a.c", 8)].into_iter()), limit);
         assert_eq!(notes.reason("other", "other", [("a.c", 7)].into_iter()), None);
-        // C++ is printed demangled: only the line tells.
+        // C++ names are printed demangled, so only the line identifies the call.
         assert!(notes.reason("_Z1fi", "_Z1gii", [("x.cc", 3)].into_iter()).is_some());
     }
 }

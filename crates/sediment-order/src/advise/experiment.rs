@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiment that tells whether advice was right: a plan for `sediment eval`, to be completed by hand.
+//! The experiment that tests advice: a plan for `sediment eval`, to be completed by hand.
 
 use super::inline::{Advice, InlineCandidate};
 use sediment_core::escape;
 use std::fmt::Write;
 
-/// Inputs of an evaluation plan beside the advice.
+/// Inputs of an evaluation plan in addition to the advice.
 #[derive(Debug, Clone, Copy)]
 pub struct AdviceExperiment<'a> {
     /// Base name of the program.
     pub program: &'a str,
-    /// Shell command that builds it: `{flags}` in it are compiler and linker flags, `{output}` the file to make.
+    /// Shell command that builds it: `{flags}` in it represents compiler and linker flags, `{output}` the output file.
     pub build: &'a str,
-    /// Shell command to be measured; `{program}` in it is the program.
+    /// Shell command to measure; `{program}` in it represents the program.
     pub run: &'a str,
-    /// Number of candidates that are meant to be inlined by hand.
+    /// Number of candidates that are to be inlined by hand.
     pub inlined: usize,
 }
 
-/// Flags of each variant, beside those that its name says. The order comes from GNU ld's ordering file; other linkers take
-/// it by other flags.
+/// Flags of each variant. The order is for GNU ld's ordering file; other linkers need other flags.
 const VARIANTS: [(&str, &str); 8] = [
     ("base", "-O2"),
     ("inline", "-O2 -DINLINE_BY_HAND"),
@@ -34,7 +33,7 @@ const VARIANTS: [(&str, &str); 8] = [
     ("O3", "-O3"),
 ];
 
-/// The plan's text: TOML, with the changes to be made as comments.
+/// Returns the plan in TOML, with the necessary changes as comments.
 #[must_use]
 pub fn plan(advice: &Advice, experiment: &AdviceExperiment<'_>) -> String {
     let mut text = String::from(

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which calls are worth inlining by hand, and what stands in the way.
+//! Finds calls that are worth inlining by hand, and the obstacles to inlining them.
 //!
-//! An inlined call saves at most the instructions of the call itself: the call, the return, the callee's saving and
-//! restoring of registers, a linkage stub. Times the number of calls, over all instructions of the run, this bounds
-//! the gain. The bound ignores later simplifications by the compiler, and the harm of larger code. Large hot
-//! functions are seldom worth it: candidates are ranked by overhead removed, not by time spent in the callee.
+//! An inlined call saves at most the instructions of the call itself: the call, the return, saving and restoring
+//! registers in the callee, and a linkage stub. This number, multiplied by the number of calls and divided by all
+//! instructions of the run, is an upper bound of the gain. The bound ignores later simplifications by the compiler, and
+//! the cost of larger code. Inlining large hot functions is rarely useful: candidates are ranked by the removed
+//! overhead, not by the time in the callee.
 //!
-//! The rules (what is kept, what is refused) follow how compilers decide with profiles: entry count against size, as in LLVM's
+//! The rules for candidates follow the decisions of compilers with profiles: entry count against size, as in LLVM's
 //! SampleProfileLoader and Go's profile-guided inliner.
 
 use super::compiler_notes::CompilerNotes;
@@ -22,9 +23,10 @@ use std::collections::BTreeMap;
 /// Thresholds for candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InlineThresholds {
-    /// Smallest share of all instructions that a call must be able to save; of all calls, where instructions are not known.
+    /// Smallest share of all instructions that a call must be able to save; a share of all calls if instructions are
+    /// not known.
     pub least_saving: f64,
-    /// Largest callee that is considered, in bytes, unless nearly all its calls come from one place.
+    /// Largest callee in bytes, unless nearly all its calls come from one function.
     pub largest_callee: u64,
 }
 
@@ -35,14 +37,14 @@ impl Default for InlineThresholds {
     }
 }
 
-/// The calls of one place beyond which its callee is as good as its own.
+/// Share of a callee's calls from one function beyond which its size does not matter.
 const NEARLY_ALL: f64 = 0.9;
-/// Bytes of a call instruction, which inlining takes away.
+/// Size of a call instruction in bytes, which inlining removes.
 const CALL_SIZE: u64 = 5;
-/// Instructions of a call and a return, where the callee's own are not known.
+/// Number of instructions of a call and a return, if the callee's own instructions are not known.
 const LEAST_PER_CALL: u32 = 2;
 
-/// A binary and what belongs to it.
+/// A binary with the data that belongs to it.
 #[derive(Debug)]
 pub struct AdvisedProgram<'a> {
     /// Its bytes.
@@ -51,9 +53,9 @@ pub struct AdvisedProgram<'a> {
     pub binary: &'a Binary,
     /// Base name of its file.
     pub file_name: &'a str,
-    /// Its debug information, where there is any.
+    /// Its debug information, if there is any.
     pub lines: Option<&'a SourceLines>,
-    /// Notes of the compiler on the calls it did not inline.
+    /// Notes of the compiler on calls that it did not inline.
     pub notes: &'a CompilerNotes,
 }
 
@@ -62,20 +64,20 @@ pub struct AdvisedProgram<'a> {
 pub enum Obstacle {
     /// A function that calls itself.
     Recursive,
-    /// The callee lies in another library.
+    /// The callee is in another library.
     OtherDso,
-    /// No call by name was found: it is made through a pointer or a virtual table.
+    /// No direct call was found: it is made through a pointer or a virtual table.
     Indirect,
-    /// The callee is exported, and the call goes through the linkage table, so that another library may replace it.
+    /// The callee is exported, and the call goes through the linkage table, so that another library may interpose.
     Interposable,
     /// The callee is defined in another compilation unit, and there is no link-time optimisation.
     OtherUnit,
-    /// The address of the callee is taken: it stays in the program beside its inlined copies.
+    /// The address of the callee is taken, so it stays in the program in addition to its inlined copies.
     AddressTaken,
 }
 
 impl Obstacle {
-    /// In a few words.
+    /// Describes the obstacle in a few words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -88,7 +90,7 @@ impl Obstacle {
         }
     }
 
-    /// True if no change of the callee's definition lets the compiler inline it.
+    /// True if no change to the callee's definition allows the compiler to inline it.
     #[must_use]
     pub fn forbids(self) -> bool {
         matches!(self, Obstacle::Recursive | Obstacle::OtherDso | Obstacle::Indirect)
@@ -98,40 +100,41 @@ impl Obstacle {
 /// Calls from one function to another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InlineCandidate {
-    /// Who calls.
+    /// The calling function.
     pub caller: FunctionKey,
-    /// Who is called.
+    /// The called function.
     pub callee: FunctionKey,
     /// Number of calls, in the profile's unit.
     pub calls: u128,
-    /// Share of all calls that were seen, 0 to 1.
+    /// Share of all recorded calls, 0 to 1.
     pub share: f64,
     /// Share of the callee's calls that come from this caller, 0 to 1.
     pub share_of_callee: f64,
-    /// Bytes of the callee.
+    /// Size of the callee in bytes.
     pub size: u64,
-    /// Calls of the callee in the caller's code; None where the code cannot be read.
+    /// Number of calls of the callee in the caller's code; `None` if the code cannot be read.
     pub sites: Option<usize>,
-    /// Where the callee is defined.
+    /// Definition of the callee.
     pub definition: Option<SourceLine>,
     /// Lines of the calls.
     pub lines: Vec<SourceLine>,
-    /// Instructions that one call costs beside the callee's own work.
+    /// Number of instructions of one call in addition to the callee's own work.
     pub instructions_per_call: u32,
-    /// Upper bound of the share of all instructions that it saves; None where the profile does not count instructions.
+    /// Upper bound of the share of all instructions that inlining saves; `None` if the profile does not count
+    /// instructions.
     pub saving: Option<f64>,
-    /// Bytes by which the code grows, at most.
+    /// Largest growth of the code in bytes.
     pub growth: i64,
     /// Obstacles, sorted.
     pub obstacles: Vec<Obstacle>,
     /// Change that would allow inlining.
     pub change: String,
-    /// Why the compiler did not inline it, in its words.
+    /// The compiler's reason for not inlining it.
     pub compiler_reason: Option<String>,
 }
 
 impl InlineCandidate {
-    /// Rank of a candidate: the instructions saved, else the calls.
+    /// Rank of a candidate: the saved instructions, or the number of calls.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.saving.unwrap_or(self.share)
@@ -141,18 +144,18 @@ impl InlineCandidate {
 /// Calls worth inlining by hand, and the rest of the profile's calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// The calls worth it, the most worth first.
+    /// The calls that are worth inlining, the best first.
     pub candidates: Vec<InlineCandidate>,
-    /// The best of those that are not worth it, or that cannot be inlined, the heaviest first.
+    /// The best calls that are not worth inlining or cannot be inlined, the heaviest first.
     pub others: Vec<InlineCandidate>,
-    /// Instructions of the whole run, where the profile counts them.
+    /// Number of instructions in the whole run, if the profile counts them.
     pub instructions: Option<u128>,
     /// True if there is debug information; without it, definitions and units are unknown.
     pub has_lines: bool,
 }
 
 impl Advice {
-    /// The bound of what the first candidates save together, by how many they are.
+    /// Returns the bounds of the total savings of the first candidates, by the number of candidates.
     #[must_use]
     pub fn cumulative(&self) -> Vec<f64> {
         let mut sum = 0.0;
@@ -172,7 +175,7 @@ const MOST_OTHERS: usize = 10;
 /// Finds the calls of a program that are worth inlining by hand.
 ///
 /// # Errors
-/// When the profile holds no calls of this program.
+/// If the profile has no calls of this program.
 pub fn advise(
     profile: &Profile,
     program: &AdvisedProgram<'_>,
@@ -195,7 +198,7 @@ pub fn advise(
         )
         .with_hint(format!("the profile has functions of: {}", crate::order::held(profile))));
     }
-    // Edges come in the order of their names: a stable sort leaves that order where weights are equal.
+    // Edges are sorted by name; a stable sort keeps this order for equal weights.
     all.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     let worth = |candidate: &InlineCandidate| {
         let small = candidate.size <= settings.largest_callee;
@@ -210,7 +213,7 @@ pub fn advise(
     Ok(Advice { candidates, others, instructions: view.instructions, has_lines: program.lines.is_some() })
 }
 
-/// The program, prepared for the questions asked about each call.
+/// The program, prepared for queries about each call.
 struct ProgramView<'a> {
     profile: &'a Profile,
     program: &'a AdvisedProgram<'a>,
@@ -334,7 +337,7 @@ impl<'a> ProgramView<'a> {
         })
     }
 
-    /// True if two functions were compiled in different units; None if unknown.
+    /// True if two functions were compiled in different units; `None` if unknown.
     fn other_unit(&self, caller: &BinaryFunction, callee: &BinaryFunction) -> Option<bool> {
         let lines = self.program.lines?;
         let (one, other): (CompilationUnit, CompilationUnit) =
@@ -359,7 +362,7 @@ impl<'a> ProgramView<'a> {
     }
 }
 
-/// All instructions of the run, where own cost is counted in instructions: callgrind's event `Ir`, not merged.
+/// Number of instructions in the run, if own cost counts instructions: callgrind's event `Ir`, in an unmerged profile.
 fn instructions(profile: &Profile) -> Option<u128> {
     let counts_instructions = profile.unit == WeightUnit::Calls
         && profile.source.len() == 1
@@ -374,7 +377,8 @@ fn instructions(profile: &Profile) -> Option<u128> {
     counts_instructions.then(sum).filter(|all| *all > 0)
 }
 
-/// The concrete change, for the obstacles there are; whether the callee lies in another unit is not known without debug information.
+/// Describes the concrete change for these obstacles. Without debug information it is not known whether the callee is
+/// in another unit.
 fn change(obstacles: &[Obstacle], callee: Option<&BinaryFunction>, other_unit: Option<bool>) -> String {
     let has = |obstacle| obstacles.contains(&obstacle);
     if has(Obstacle::Recursive) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the hot block begins: at a multiple of a page, huge or not, in the dialects that can say it.
+//! Aligns the beginning of the hot block to a page or huge page, in the dialects that support it.
 //!
-//! In the languages of GNU ld an assignment to the location counter, `. = ALIGN(N);`, stands in front of the block's first
-//! statement ("Builtin Functions" in its manual). Lists of names have no word for it.
+//! In the languages of GNU ld, an assignment to the location counter, `. = ALIGN(N);`, comes before the block's first
+//! statement ("Builtin Functions" in its manual). Lists of names cannot express it.
 
 use super::{Linker, Placement, sections};
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// The dialects that can.
+/// The dialects that support it.
 const CAN: [&str; 2] = ["gnu-ld", "gnu-ld-script"];
 
-/// The text of an ordering file with the first of these functions that it lists at a multiple of `bytes`.
+/// Returns the text of an ordering file in which the first listed one of these functions is at a multiple of `bytes`.
 ///
 /// # Errors
-/// When the dialect cannot say it, `bytes` is no power of two, or the text lists none of the functions.
+/// If the dialect does not support it, `bytes` is not a power of two, or the text lists none of the functions.
 pub fn aligned<'a>(
     linker: &Linker,
     text: &str,

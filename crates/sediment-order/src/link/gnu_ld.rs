@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section ordering file of GNU ld 2.43 and later: input statements that it puts in front of those of its default script.
+//! The section ordering file of GNU ld 2.43 and later: input statements that the linker inserts before those of its
+//! default script.
 //!
-//! No `*(.text.*)` at the end: it would take the functions that are not listed out of the default script's groups of cold,
-//! exit, start-up and hot code.
+//! It does not end in `*(.text.*)`, because that would remove the unlisted functions from the default script's groups
+//! of cold, exit, start-up and hot code.
 
 use super::sections::{self, Dialect};
 use super::{Linker, OrderedName, Placement, header};
@@ -13,7 +14,7 @@ pub const LINKER: Linker = Linker {
     name: "gnu-ld",
     summary: "GNU ld 2.43 and later",
     arguments: "-Wl,--section-ordering-file,FILE",
-    // Since 2.43; asked for by its name, as distributions carry later options in earlier versions.
+    // Since 2.43. The option is searched by its name, because distributions backport later options.
     is_read_by: |version, help| version.starts_with("GNU ld") && help.contains("--section-ordering-file"),
     wants_calls: false,
     write,

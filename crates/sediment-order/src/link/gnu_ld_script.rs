@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A linker script for every GNU ld, those before 2.43 too: one output section, inserted before `.text` of whatever script the
-//! linker would use anyway, which therefore needs no copy.
+//! A linker script for every GNU ld, even before 2.43: one output section, which is inserted before `.text` of the
+//! script that the linker uses anyway. So that script need not be copied.
 //!
-//! It must be handed over by `-T`: as a plain file among the objects, ld would not find `.text` to insert before. The output
-//! section lies in the same segment as `.text`. Its name begins with `.text.`, by which tools that look at names know code.
+//! It must be passed with `-T`: if it were an input file, ld would not find the `.text` to insert before. The output
+//! section is in the same segment as `.text`. Its name begins with `.text.`, so tools that classify sections by name
+//! treat it as code.
 
 use super::sections::{self, Dialect};
 use super::{Linker, OrderedName, Placement, header};
@@ -21,7 +22,7 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
-/// The output section that holds what is listed.
+/// The output section for the listed functions.
 const OUTPUT_SECTION: &str = ".text.sediment";
 
 fn write(placements: &[Placement]) -> (String, Skipped) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section ordering file of gold: one input section a line, or a wildcard for several; every line is taken whole.
+//! The section ordering file of gold: one input section per line, or a wildcard for several. The whole line is the
+//! name.
 //!
-//! gold puts listed functions behind everything else of `.text`, and the rest loses its groups of cold, start-up and
-//! hot code. Local symbols of the same name are not distinguished by file.
+//! gold puts listed functions after everything else in `.text`, and the rest loses its groups of cold, start-up and hot
+//! code. Local symbols with the same name are not distinguished by file.
 
 use super::sections::{self, AskedSection};
 use super::{CLONES, Linker, OrderedName, Placement, header, heaviest, repeated};
@@ -25,7 +26,7 @@ pub const LINKER: Linker = Linker {
 
 fn write(placements: &[Placement]) -> (String, Skipped) {
     let mut skipped = Skipped::default();
-    // gold takes this line for a section that is not there.
+    // gold treats this line as a section that does not exist.
     let mut text = format!("# {}\n", header(&LINKER));
     let mut sections: HashSet<&str> = HashSet::new();
     let mut push = |section, line: String| {
@@ -54,7 +55,7 @@ fn write(placements: &[Placement]) -> (String, Skipped) {
     (text, skipped)
 }
 
-/// The line for a section, or for those of all clones of a function.
+/// Returns the line for a section, or for the sections of all clones of a function.
 fn line_of(section: &str) -> Option<String> {
     match section.strip_suffix(CLONES) {
         Some(stem) => Some(escape::gold(stem)? + ".*"),
@@ -62,7 +63,7 @@ fn line_of(section: &str) -> Option<String> {
     }
 }
 
-/// Lines of sections, of which at least one has a function's name in it.
+/// True for lines of sections, at least one of which contains a function's name.
 fn recognises(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();
     lines.peek().is_some() && lines.all(|line| line.starts_with(".text."))

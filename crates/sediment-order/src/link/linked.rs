@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placements where the build is not at hand: by names alone, or with a linked file of an earlier build of the program.
+//! Placements without the linker's inputs: by names only, or with a linked file from an earlier build of the program.
 //!
-//! A linker knows a function by its name, or by a section that has the name in it. Without a binary, functions of one name (local
-//! functions of several files, or of several programs in one order) are placed together, where the heaviest of them belongs; of two
-//! equally heavy ones, where the first stands. With a binary:
+//! A linker identifies a function by its name, or by a section whose name contains it. Without a binary, functions with
+//! the same name (local functions of several files, or of several programs in one order) are placed together at the
+//! position of the heaviest, or of the first of equally heavy ones. With a binary:
 //!
-//! - A function that it does not have is looked for as what the compiler made of it ([`Finder`]).
-//! - Local functions of one name are told apart by the source files that its symbols tell, in dialects that know objects. An object is
-//!   expected to be called after its source. Where it is not, as when one command compiles and links, all of the name are placed
-//!   together, where the last one belongs.
-//! - Cold parts that functions were split into are left to the linker, but for those that the profile's counts of blocks made.
-//! - The sections of a function's other names are listed with it: a compiler names the section after one of them (a C++
-//!   constructor's after that of the base class part).
+//! - A function that it does not contain is searched under the names that the compiler may have given it ([`Finder`]).
+//! - In dialects with object files, local functions with the same name are distinguished by the source files in its
+//!   symbol table. An object is assumed to be named after its source. If it is not, for example when one command
+//!   compiles and links, all functions with the name are placed together at the position of the last one.
+//! - The linker places the cold parts of split functions, except the parts that were split by the profile's block
+//!   counts.
+//! - The sections of a function's other names are listed with it, because a compiler names the section after one of
+//!   them (for a C++ constructor, after its base class part).
 
 use super::Placement;
 use crate::order::BuiltGraph;
@@ -21,8 +22,8 @@ use sediment_core::callgraph::{FunctionId, Order};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The functions of an order as a linker can know them, with their calls for the dialects that want them, and what could not be told
-/// apart.
+/// Returns the functions of an order in the form that a linker can identify, with their calls for the dialects that
+/// need them, and the functions that could not be distinguished.
 #[must_use]
 pub fn placements(
     order: &Order,
@@ -58,7 +59,7 @@ pub fn placements(
         let mut sections = names::sections(name, is_split);
         let has_counted_part = is_split == Some(true) && built.table.counted.contains(&id);
         if has_counted_part {
-            // Compilers have two groups for it.
+            // Compilers have two section groups for it.
             sections.cold = names::sections(&names::cold_part(name), None).own;
         }
         for alias in other_names.get(name).into_iter().flatten().filter(|alias| !chosen.contains_key(*alias))
@@ -88,7 +89,7 @@ pub fn placements(
     (placed, skipped)
 }
 
-/// The calls of each function, by the first name that callees have.
+/// Calls of each function; callees have their first name.
 fn calls(found: &[(&str, FunctionId)], built: &BuiltGraph) -> HashMap<FunctionId, Vec<(String, u64)>> {
     let mut names: HashMap<FunctionId, &str> = HashMap::new();
     for (name, id) in found {
@@ -103,7 +104,7 @@ fn calls(found: &[(&str, FunctionId)], built: &BuiltGraph) -> HashMap<FunctionId
     calls
 }
 
-/// The functions of an order by the names that they have in the binary, each name of a function once.
+/// Functions of an order by their names in the binary, each name of a function once.
 fn found<'a>(order: &Order, built: &'a BuiltGraph, binary: Option<&'a Binary>) -> Vec<(&'a str, FunctionId)> {
     let name_of = |id: FunctionId| built.table.keys[id.index()].name.as_str();
     let Some(binary) = binary else {
@@ -125,12 +126,12 @@ fn found<'a>(order: &Order, built: &'a BuiltGraph, binary: Option<&'a Binary>) -
     found
 }
 
-/// Local functions of one name that an order tells apart by their files.
+/// Local functions with the same name that an order distinguishes by their files.
 #[derive(Default)]
 struct SameNamedLocals<'a> {
-    /// Names, each with a file.
+    /// Names with their files.
     names: HashSet<(&'a str, &'a str)>,
-    /// Where the last one of each name stands.
+    /// Position of the last one with each name.
     last: HashMap<&'a str, usize>,
 }
 
@@ -155,14 +156,14 @@ impl<'a> SameNamedLocals<'a> {
         Self { names, last }
     }
 
-    /// The source file by which a function is told from others of its name.
+    /// Returns the source file that distinguishes a function from others with its name.
     fn file_of<'b>(&self, name: &str, id: FunctionId, built: &'b BuiltGraph) -> Option<&'b str> {
         let file = built.table.keys[id.index()].file.as_deref();
         file.filter(|file| self.names.contains(&(name, *file)))
     }
 }
 
-/// The other names of each function, in the order of the binary's table.
+/// Returns the other names of each function, in the order of the binary's table.
 fn other_names(binary: &Binary) -> HashMap<&str, Vec<&str>> {
     let mut others: HashMap<&str, Vec<&str>> = HashMap::new();
     let addresses = binary.functions.chunk_by(|a, b| a.address == b.address);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plain list: one symbol a line and nothing else, for people and other programs.
+//! A plain list with one symbol per line and nothing else, for people and other programs.
 
 use super::{Linker, OrderedName, Placement, looks_like_lines, read_lines, write_lines};
 use sediment_core::escape;
@@ -20,7 +20,7 @@ pub(super) const LINKER: Linker = Linker {
 fn write(placements: &[Placement]) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let mut text = String::new();
-    // The same lines mean the same to whatever skips `#` lines and trims.
+    // The lines are valid for any program that skips `#` lines and trims.
     write_lines(placements, escape::lld, &mut text, &mut skipped);
     (text, skipped)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The symbol ordering file of lld: one symbol a line, `#` starts a comment line.
+//! The symbol ordering file of lld: one symbol per line; `#` starts a comment line.
 //!
-//! lld looks up the section of each symbol, so a function is found in whatever section it lies; local symbols of the
-//! same name are all placed together. Cold parts are symbols of their own: those that counts of blocks made stand behind
-//! all functions; others are listed only if they were executed.
+//! lld looks up the section of each symbol, so a function may be in any section. Local symbols with the same name are
+//! all placed together. Cold parts are separate symbols: those made by block counts come after all functions; others
+//! are listed only if they were executed.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header, looks_like_lines, read_lines, write_lines};
 use sediment_core::escape;
@@ -15,7 +15,7 @@ pub const LINKER: Linker = Linker {
     name: "lld",
     summary: "lld (LLVM)",
     arguments: "-Wl,--symbol-ordering-file,FILE -Wl,--no-warn-symbol-ordering",
-    // It says of itself, too, that it is compatible with GNU linkers.
+    // Its version text also claims compatibility with GNU linkers.
     is_read_by: |version, _| version.contains("LLD"),
     wants_calls: false,
     write,

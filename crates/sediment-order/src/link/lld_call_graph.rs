@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The call graph file of lld: one call a line, caller, callee and how often, with blanks between; `#` starts a comment line.
+//! The call graph file of lld: one call per line, with caller, callee and count separated by blanks; `#` starts a
+//! comment line.
 //!
-//! It is no order: lld makes one itself, by `--call-graph-profile-sort`. For those who want lld's own layout of a sediment profile.
+//! It is not an order: lld computes one with `--call-graph-profile-sort`. It is for users who want lld's own layout
+//! from a sediment profile.
 
 use super::{Linker, MADE_BY, OrderedName, Placement, header};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -24,7 +26,7 @@ pub(super) const LINKER: Linker = Linker {
 fn write(placements: &[Placement]) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));
-    // lld parts a line at its blanks.
+    // lld splits a line at its blanks.
     let word = |name: &str| escape::lld(name).filter(|name| !name.contains(char::is_whitespace));
     for placement in placements {
         let Some(caller) = word(&placement.name) else {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`LINKERS`]: an order as a file that a linker understands, and back again for [`crate::verify`].
+//! [`LINKERS`] writes an order as a file for a linker, and reads it back for [`crate::verify`].
 //!
-//! One statement per section: several patterns in one statement would be placed in file order. What is not listed keeps the
-//! linker's own default treatment. To add a dialect: one file here, one row in [`LINKERS`], a folder in tests/golden/link, a
-//! section of docs/linkers.md. `sections` holds what the dialects that name sections share.
+//! Each section has its own statement, because several patterns in one statement would be placed in file order. The
+//! linker treats unlisted sections as usual. To add a dialect, add a file here, a row in [`LINKERS`], a folder in
+//! tests/golden/link and a section in docs/linkers.md. `sections` has the common code of the dialects that name
+//! sections.
 
 mod align;
 pub mod gnu_ld;
@@ -26,75 +27,76 @@ use sediment_core::binary::objects::ObjectPath;
 use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet};
 
-/// A function to be placed, and the names by which a linker can know it.
+/// A function to be placed, and the names by which a linker can identify it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// Linkage name.
     pub name: String,
-    /// Input sections that may hold it, in the order in which they are to be placed.
+    /// Input sections that may contain it, in the order of placement.
     pub sections: Vec<String>,
-    /// Input sections that may hold its split cold part, to be placed behind all functions.
+    /// Input sections that may contain its split cold part, to be placed after all functions.
     pub cold_sections: Vec<String>,
-    /// Linkage name of its split cold part, where it is known to have one and [`Self::cold_sections`] are to be placed.
+    /// Linkage name of its split cold part, if it is known to have one and [`Self::cold_sections`] are to be placed.
     pub cold_name: Option<String>,
-    /// The object files whose sections these are, for dialects that tell files apart; empty: those of every file.
+    /// Object files of these sections, for dialects that distinguish files; empty for all files.
     pub files: Vec<ObjectPath>,
-    /// Its weight, by which dialects that know one function of a name choose.
+    /// Its weight, by which dialects that can have only one function of a name choose.
     pub weight: u64,
-    /// It stands for the functions of its name that no placement by file has: where files are not called as expected, all of them.
+    /// True if it represents all functions with its name that no placement by file covers; if files are not named as
+    /// expected, these are all of them.
     pub is_rest: bool,
-    /// Calls of the function, by name, with counts; for dialects that leave the order to the linker; empty for all
-    /// others.
+    /// Calls of the function by name, with counts, for dialects that leave the order to the linker; otherwise empty.
     pub calls: Vec<(String, u64)>,
 }
 
 /// One dialect of ordering file.
 #[derive(Debug, Clone, Copy)]
 pub struct Linker {
-    /// The name the user chooses it by.
+    /// Name by which the user chooses it.
     pub name: &'static str,
-    /// Which linkers read it.
+    /// The linkers that read it.
     pub summary: &'static str,
-    /// The compiler's arguments that hand the file to the linker; `FILE` stands for its path.
+    /// The compiler's arguments that pass the file to the linker; `FILE` represents its path.
     pub arguments: &'static str,
-    /// True for a linker that reads this dialect, by the first line that it prints for `--version`, and its `--help`. The wrapper takes the
-    /// first such row.
+    /// True for a linker that reads this dialect, from the first line of its `--version` and from its `--help`. The
+    /// wrapper uses the first matching row.
     pub is_read_by: fn(version: &str, help: &str) -> bool,
-    /// True if it writes calls, from which the linker makes an order: [`Placement::calls`].
+    /// True if it writes calls, from which the linker computes an order: [`Placement::calls`].
     pub wants_calls: bool,
     /// Writes the placements; functions that the dialect cannot express are skipped and counted.
     pub write: fn(&[Placement]) -> (String, Skipped),
     /// Recognises the dialect by its text.
     pub recognises: fn(&str) -> bool,
-    /// The functions that such a text asks for, in order, as names; cold parts as `NAME.cold`.
+    /// Returns the names of the functions in such a text, in order; cold parts as `NAME.cold`.
     pub read: fn(&str) -> Result<Vec<OrderedName>>,
 }
 
-/// One function that an ordering file asks for.
+/// A function in an ordering file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OrderedName {
     /// Linkage name.
     pub name: String,
-    /// Line of the file that asks for it first, from 1.
+    /// Line of its first mention in the file, from 1.
     pub line: u64,
-    /// Base name of the object file whose function it is, where the dialect tells.
+    /// Base name of its object file, if the dialect has it.
     pub file: Option<String>,
 }
 
-/// Every dialect there is.
+/// All dialects.
 pub const LINKERS: &[Linker] =
     &[gnu_ld::LINKER, gnu_ld_script::LINKER, gold::LINKER, lld_call_graph::LINKER, lld::LINKER, list::LINKER];
 
-/// The dialect of this name.
+/// Returns the dialect with this name.
 #[must_use]
 pub fn linker(name: &str) -> Option<&'static Linker> {
     LINKERS.iter().find(|linker| linker.name == name)
 }
 
-/// Reads an ordering file of whatever dialect the content shows: what it asks for, each name once, where it is asked for first.
+/// Reads an ordering file in the dialect that its content shows. Returns its functions, each name once at its first
+/// position.
 ///
 /// # Errors
-/// When no dialect recognises the text, its reader refuses it, or it asks for no function.
+/// If no dialect recognises the text, its reader refuses it, or it lists no functions.
 pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let known = || LINKERS.iter().map(|linker| linker.name).collect::<Vec<_>>().join(", ");
     let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).ok_or_else(|| {
@@ -118,7 +120,7 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     Ok((linker, asked))
 }
 
-/// True for an ordering file of ours that lists no function: the program stays as it is linked.
+/// True for an ordering file of ours without functions: the program is linked as usual.
 #[must_use]
 pub fn lists_no_function(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
@@ -127,20 +129,20 @@ pub fn lists_no_function(text: &str) -> bool {
     linker.is_some_and(|linker| (linker.read)(text).is_ok_and(|asked| asked.is_empty()))
 }
 
-/// The end of a section name that stands for those of all clones of a function: `.text.f` and this are the sections of `f.isra.0`,
-/// `f.lto_priv.3` and the like. No compiler gives a section such an end.
+/// Suffix of a section name for the sections of all clones of a function: `.text.f` with this suffix denotes the
+/// sections of `f.isra.0`, `f.lto_priv.3` and so on. No compiler uses this suffix.
 const CLONES: &str = ".\u{0}*";
 
-/// Start of the first line of our ordering files, after the comment sign.
+/// Beginning of the first line of our ordering files, after the comment sign.
 const MADE_BY: &str = "Made by sediment";
 
-/// The first line of an ordering file, without its comment signs: what made it, and how to hand it on.
+/// First line of an ordering file, without its comment signs: the program that made it, and how to use the file.
 fn header(linker: &Linker) -> String {
     format!("{MADE_BY} {} for {}: {}", env!("CARGO_PKG_VERSION"), linker.summary, linker.arguments)
 }
 
-/// Of each placement, whether it is the heaviest of its name, and of equally heavy ones the first: for dialects that know one
-/// function of a name.
+/// For each placement, whether it is the heaviest with its name, or the first of equally heavy ones: for dialects that
+/// can have only one function of a name.
 fn heaviest(placements: &[Placement]) -> Vec<bool> {
     let mut heaviest: HashMap<&str, (u64, usize)> = HashMap::new();
     for (turn, placement) in placements.iter().enumerate() {
@@ -155,14 +157,14 @@ fn heaviest(placements: &[Placement]) -> Vec<bool> {
         .collect()
 }
 
-/// Counts a placement whose name is listed already, unless it only says again what others say of single files.
+/// Counts a placement whose name is already listed, unless it only repeats placements by file.
 fn repeated(placement: &Placement, skipped: &mut Skipped) {
     if !placement.is_rest {
         skipped.add(Reason::AlreadyListed, u128::from(placement.weight), &placement.name);
     }
 }
 
-/// Writes one symbol a line; names that `escape` refuses, and repeated names, are skipped and counted.
+/// Writes one symbol per line; skips and counts repeated names, and names that `escape` refuses.
 fn write_lines(
     placements: &[Placement],
     escape: fn(&str) -> Option<String>,
@@ -182,7 +184,7 @@ fn write_lines(
     }
 }
 
-/// Reads one symbol a line: blanks around it, empty lines and lines that begin with `#` do not count.
+/// Reads one symbol per line; ignores blanks around it, empty lines, and lines that begin with `#`.
 fn read_lines(text: &str) -> Vec<OrderedName> {
     text.lines()
         .zip(1..)
@@ -192,7 +194,7 @@ fn read_lines(text: &str) -> Vec<OrderedName> {
         .collect()
 }
 
-/// True if a text can be a list of symbols: most of its lines are one word or look like a demangled name.
+/// True if a text may be a list of symbols: most of its lines are one word or look like a demangled name.
 fn looks_like_lines(text: &str) -> bool {
     let lines: Vec<&str> =
         text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')).collect();
@@ -201,7 +203,7 @@ fn looks_like_lines(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) && 2 * words > lines.len()
 }
 
-/// A name of another tool's order: upstream sediment's orders still have the version of a symbol behind it.
+/// Makes a function from a name in another tool's order: upstream sediment's orders still have symbol versions.
 fn ordered(name: &str, line: u64) -> OrderedName {
     let bare = std::str::from_utf8(names::symbol(name.as_bytes()).name).unwrap_or(name);
     OrderedName { name: bare.to_owned(), line, file: None }

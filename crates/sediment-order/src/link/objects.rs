@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placements where the linker's inputs are at hand: the sections that really exist decide.
+//! Placements with the linker's inputs: the sections that exist in them decide.
 //!
-//! A function of the profile is looked for by its name, then by its clones ([`Finder`]). Local symbols of the same
-//! name are distinguished by their object files. Inputs that are compiled again while linking show no sections: then
-//! every section that a compiler can give is asked for, and behind those the sections of clones.
+//! A function of the profile is searched by its name, then by its clones ([`Finder`]). Local symbols with the same name
+//! are distinguished by their object files. Inputs that are compiled during the link have no sections yet; then every
+//! section that a compiler may use is listed, followed by the sections of clones.
 
 use super::{CLONES, Placement};
 use crate::order::BuiltGraph;
@@ -13,7 +13,8 @@ use sediment_core::callgraph::{FunctionId, Order};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.
+/// Returns the functions of an order as a linker with these objects can identify them, and the functions that could not
+/// be distinguished.
 #[must_use]
 pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &InputObjects) -> (Vec<Placement>, Skipped) {
     let mut skipped = Skipped::default();
@@ -23,7 +24,7 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &InputObjects) 
     for name in keys.iter().map(|key| key.name.as_str()).collect::<HashSet<&str>>() {
         *clones.entry(names::stem(name)).or_default() += 1;
     }
-    // In how many objects each section is, and whether it has a function of its own.
+    // Objects that contain each section, and whether the section has its own function.
     let mut holders: HashMap<&str, BTreeSet<usize>> = HashMap::new();
     for function in &objects.functions {
         holders.entry(&function.section).or_default().insert(function.path);
@@ -95,7 +96,8 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &InputObjects) 
     (placed, skipped)
 }
 
-/// The heaviest function of each name, the first of equally heavy ones: where no section tells the others from it, they are placed with it.
+/// The heaviest function with each name, or the first of equally heavy ones: if no section distinguishes the others,
+/// they are placed with it.
 fn heaviest<'a>(order: &Order, built: &'a BuiltGraph) -> HashMap<&'a str, FunctionId> {
     let weight_of = |id: FunctionId| built.graph.weights()[id.index()];
     let mut heaviest: HashMap<&str, FunctionId> = HashMap::new();
@@ -108,8 +110,8 @@ fn heaviest<'a>(order: &Order, built: &'a BuiltGraph) -> HashMap<&'a str, Functi
     heaviest
 }
 
-/// Adds to placements that were made by names alone the sections that link-time optimisation may give the functions, as the wrapper lists
-/// them where it cannot read its inputs.
+/// Adds to placements by name the sections that functions may get in link-time optimisation, as the wrapper does for
+/// inputs that it cannot read.
 pub fn add_sections_of_clones(placements: &mut [Placement]) {
     let names: HashSet<String> = placements.iter().map(|placement| placement.name.clone()).collect();
     let mut clones: HashMap<&str, usize> = HashMap::new();
@@ -124,7 +126,7 @@ pub fn add_sections_of_clones(placements: &mut [Placement]) {
     }
 }
 
-/// Objects that a compiler adds to each program, by their base names.
+/// Objects that a compiler adds to each program, by base name.
 const START_FILES: &[&str] = &[
     "crt1.o",
     "Scrt1.o",
@@ -144,7 +146,7 @@ fn is_start_file(path: &ObjectPath) -> bool {
     matches!(path, ObjectPath::File(path) if START_FILES.contains(&path.rsplit('/').next().unwrap_or(path)))
 }
 
-/// Functions by their names, each in the order in which they stand.
+/// Functions by name, each list in order.
 fn by_symbol<'a>(found: &[&'a ObjectFunction]) -> Vec<Vec<&'a ObjectFunction>> {
     let mut groups: Vec<Vec<&ObjectFunction>> = Vec::new();
     for function in found {
@@ -161,7 +163,7 @@ fn distinct<'a>(sections: impl Iterator<Item = &'a str>) -> Vec<String> {
     sections.filter(|section| seen.insert(*section)).map(str::to_owned).collect()
 }
 
-/// A function that is compiled while the link goes on: every section that it can get, its own first.
+/// Returns the placement of a function that is compiled during the link: every section that it may get, its own first.
 fn compiled_by_lto(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement {
     let mut sections = names::sections(name, None);
     let stem = names::stem(name);
@@ -169,7 +171,7 @@ fn compiled_by_lto(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> 
         if stem != name {
             sections.own.extend(names::sections(stem, None).own);
         }
-        // Where the profile tells clones apart, a wildcard would take them all to the first one's place.
+        // If the profile distinguishes clones, a wildcard would move all of them to the position of the first.
         let clones = |stem: &str| names::may_have_clones(stem).then(|| format!(".text.{stem}{CLONES}"));
         if profiled.get(stem) == Some(&1) {
             sections.own.extend(clones(stem));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Input statements, shared by the dialects of GNU ld: one for each section, written and read.
+//! Writes and reads input statements, one for each section; shared by the dialects of GNU ld.
 //!
-//! The reader knows as much of the language of linker scripts ("SECTIONS" in the manual of GNU ld) as ordering files
+//! The reader supports the part of the linker script language ("SECTIONS" in the manual of GNU ld) that ordering files
 //! use: input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls,
-//! comments. A pattern with a real wildcard names no function and is ignored, such as the `*(.text.*)` at the end of
-//! upstream sediment's files.
+//! comments. A pattern with a real wildcard is ignored because it does not name a function, such as the `*(.text.*)` at
+//! the end of upstream sediment's files.
 
 use super::{CLONES, OrderedName, Placement, ordered, repeated};
 use sediment_core::binary::names::{self, SectionGroup};
@@ -14,8 +14,8 @@ use sediment_core::escape;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashSet;
 
-/// Writes one statement for each section: first the functions, then what may be their cold parts. A section that only some files
-/// are asked for gets a statement for each of these.
+/// Writes one statement for each section: first for the functions, then for their possible cold parts. A section that
+/// is needed only from some files gets a statement for each file.
 pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let mut text = String::new();
@@ -50,7 +50,7 @@ pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped)
     (text, skipped)
 }
 
-/// Statements for these sections, of all files or of some.
+/// Returns statements for these sections, from all files or from some.
 pub(super) fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option<Vec<String>> {
     let mut statements = Vec::new();
     for section in sections {
@@ -76,11 +76,12 @@ pub(super) fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option
     Some(statements)
 }
 
-/// Patterns for the objects that are called after a source file: `a.o`, `libx_la-a.o` of automake, `a.c.o` of CMake,
-/// in any folder. All have a wildcard: the linker opens a file that is named in full, whether it exists or not.
+/// Returns patterns for the objects named after a source file, in any folder: `a.o`, automake's `libx_la-a.o`, CMake's
+/// `a.c.o`. All contain a wildcard, because the linker would open a file with a complete name, whether it exists or
+/// not.
 fn compiled_from(source: &str) -> Option<Vec<String>> {
     let stem = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
-    // A bracket is one already, and some signs mean another thing within brackets.
+    // The first character must not already be a bracket, and some characters have another meaning within brackets.
     source.chars().next().filter(|first| first.is_ascii_alphanumeric() || *first == '_')?;
     let mut patterns = Vec::new();
     for object in [format!("{stem}.o"), format!("{source}.o")] {
@@ -92,10 +93,10 @@ fn compiled_from(source: &str) -> Option<Vec<String>> {
     Some(patterns)
 }
 
-/// Pattern for the folder before an object's own name.
+/// Pattern for the folder, or prefix, before an object's own name.
 const ANY_FOLDER: &str = "*[-/]";
 
-/// A kind of file that holds input statements.
+/// Kind of file with input statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `OUTPUT : { … }`.
@@ -104,7 +105,7 @@ pub(super) enum Dialect {
     Script,
 }
 
-/// Which kind of file this is, by what it begins with.
+/// Determines the kind of a file from its beginning.
 pub(super) fn dialect(text: &str) -> Option<Dialect> {
     let mut tokens = Tokens::new(text);
     let mut next = || tokens.next().and_then(Result::ok).map(|token| token.kind);
@@ -122,12 +123,12 @@ pub(super) fn dialect(text: &str) -> Option<Dialect> {
     }
 }
 
-/// The functions that input statements ask for, in order, by the sections they name.
+/// Returns the functions of input statements in order, by their sections.
 pub(super) fn read(text: &str) -> Result<Vec<OrderedName>> {
     Ok(functions(&sections_of(text)?))
 }
 
-/// The functions that a list of sections, each with its line, asks for; each function of a file once.
+/// Returns the functions of a list of sections with their lines; each function of a file once.
 pub(super) fn functions(sections: &[AskedSection]) -> Vec<OrderedName> {
     let mut asked: Vec<OrderedName> = Vec::new();
     let mut seen: HashSet<(String, Option<String>)> = HashSet::new();
@@ -138,7 +139,7 @@ pub(super) fn functions(sections: &[AskedSection]) -> Vec<OrderedName> {
         let mut function = ordered(name, *line);
         let is_cold_part = match group {
             SectionGroup::Split => true,
-            // Right behind the function's other sections it is one more place where the function itself may lie.
+            // Directly after the function's other sections, it is another place where the function itself may be.
             SectionGroup::Unlikely => latest.as_ref() != Some(&function.name),
             _ => false,
         };
@@ -154,17 +155,17 @@ pub(super) fn functions(sections: &[AskedSection]) -> Vec<OrderedName> {
     asked
 }
 
-/// A section that is asked for.
+/// A section in an ordering file.
 pub(super) struct AskedSection {
     pub(super) section: String,
     /// Line of the file, from 1.
     pub(super) line: u64,
-    /// Base name of the object file whose section it is, where one is named.
+    /// Base name of its object file, if there is one.
     pub(super) file: Option<String>,
 }
 
-/// The function that a section was named after. A function can be named like a group, a dot and more (`exit.part.0`); what we
-/// wrote tells by the section that follows.
+/// Returns the function after which a section was named. A function may be named like a section group followed by a dot
+/// (`exit.part.0`); in our files the next section decides.
 fn function_named<'a>(section: &'a str, follower: Option<&str>) -> Option<(&'a str, SectionGroup)> {
     let (name, group) = names::function_of_section(section)?;
     let whole = section.strip_prefix(".text.").filter(|whole| {
@@ -174,7 +175,7 @@ fn function_named<'a>(section: &'a str, follower: Option<&str>) -> Option<(&'a s
     Some(whole.map_or((name, group), |whole| (whole, SectionGroup::Plain)))
 }
 
-/// The sections that input statements name, without wildcards, with the line of each.
+/// Returns the sections in input statements, without wildcards, with their lines.
 fn sections_of(text: &str) -> Result<Vec<AskedSection>> {
     let mut found = Vec::new();
     let mut file: Option<String> = None;
@@ -198,7 +199,7 @@ fn sections_of(text: &str) -> Result<Vec<AskedSection>> {
                 open.push(match (sign, within, before) {
                     ('{', _, _) => OpenBracket::Block,
                     (_, Some(OpenBracket::Skipped | OpenBracket::Value), _) => OpenBracket::Skipped,
-                    // SORT_BY_NAME(…) within a list, and KEEP(…) around a statement, hold what they wrap.
+                    // The content of SORT_BY_NAME(…) within a list, and of KEEP(…) around a statement, counts.
                     (_, Some(OpenBracket::Patterns), Some(ScriptTokenKind::Word(word)))
                         if word.starts_with("EXCLUDE_FILE") =>
                     {
@@ -211,7 +212,7 @@ fn sections_of(text: &str) -> Result<Vec<AskedSection>> {
                 });
             }
             ScriptTokenKind::Sign(sign) if sign != ';' => {
-                // An assignment whose semicolon is missing ends with its block.
+                // An assignment without a semicolon ends with its block.
                 while open.last() == Some(&OpenBracket::Value) {
                     open.pop();
                 }
@@ -248,10 +249,10 @@ fn sections_of(text: &str) -> Result<Vec<AskedSection>> {
     Ok(found)
 }
 
-/// The base name of the object that a file pattern is about; None where it is about several.
+/// Returns the base name of the object that a file pattern matches; `None` if it matches several.
 fn object_named(pattern: &str) -> Option<String> {
     let pattern = pattern.strip_prefix(ANY_FOLDER).unwrap_or(pattern).trim_start_matches('*');
-    // One character in brackets is that character.
+    // A single character in brackets is this character.
     let unbracketed = match pattern.as_bytes() {
         [b'[', first, b']', ..] if first.is_ascii_alphanumeric() || *first == b'_' => {
             format!("{}{}", char::from(*first), &pattern[3..])
@@ -270,15 +271,15 @@ enum OpenBracket {
     Block,
     /// Section patterns.
     Patterns,
-    /// A statement, within KEEP.
+    /// A statement within KEEP.
     Kept,
-    /// Arguments that name no section.
+    /// Arguments that are not sections.
     Skipped,
     /// The rest of an assignment, up to its semicolon.
     Value,
 }
 
-/// Words in front of a parenthesis that are no file pattern.
+/// True for words before a parenthesis that are not file patterns.
 fn is_call(word: &str) -> bool {
     matches!(
         word,
@@ -317,7 +318,7 @@ struct ScriptToken<'a> {
     line: u64,
 }
 
-/// The words of a linker script, without comments and commas.
+/// Words of a linker script, without comments and commas.
 struct Tokens<'a> {
     rest: &'a str,
     line: u64,
@@ -335,7 +336,7 @@ impl<'a> Tokens<'a> {
         taken
     }
 
-    /// An error at the current line, after which there are no more words.
+    /// Returns an error at the current line, and ends the words.
     fn broken(&mut self, message: &str) -> Option<Result<ScriptToken<'a>>> {
         let error = Error::at_line(self.line, message).with_found(self.rest.as_bytes());
         self.rest = "";

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the functions of an order come to lie.
+//! Addresses of the functions in a layout.
 
 use sediment_core::callgraph::{CallGraph, FunctionId};
 
-/// Where the functions of a graph are taken to lie.
+/// Assumed addresses of a graph's functions.
 #[derive(Debug, Clone, Copy)]
 pub enum AssumedLayout<'a> {
-    /// One behind the other in this order, those that it lacks behind them by id.
+    /// One after the other in this order; missing functions follow by id.
     Packed(&'a [FunctionId]),
-    /// At these addresses, by id, as a file has them.
+    /// At these addresses of a file, by id.
     Linked(&'a [u64]),
 }
 
@@ -33,14 +33,15 @@ impl<'a> From<&'a Vec<FunctionId>> for AssumedLayout<'a> {
 /// Highest address of a layout.
 const HIGHEST: u64 = 1 << 62;
 
-/// Address to count from, so that none is above [`HIGHEST`], as far as they lie together: a multiple of the largest pages.
+/// Base of the addresses, chosen so that none is above [`HIGHEST`] if the functions are close enough together: a
+/// multiple of the largest page size.
 fn base(starts: impl Iterator<Item = u64> + Clone) -> u64 {
     const LARGEST_PAGE: u64 = 1 << 30;
     let lowest = starts.clone().min().unwrap_or(0);
     if starts.max().unwrap_or(0) > HIGHEST { lowest / LARGEST_PAGE * LARGEST_PAGE } else { 0 }
 }
 
-/// Addresses of all functions, from 0 where they are packed.
+/// Addresses of all functions, from 0 if they are packed.
 #[derive(Debug, Clone)]
 pub(crate) struct FunctionAddresses {
     addresses: Vec<u64>,
@@ -49,13 +50,13 @@ pub(crate) struct FunctionAddresses {
 }
 
 impl FunctionAddresses {
-    /// Lays the functions out in this order, and behind them the others by id.
+    /// Places the functions in this order, followed by the others by id.
     pub(crate) fn new(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> Self {
         Self::of_sizes(clamp_sizes(graph.sizes()), order, alignment)
     }
 
-    /// Takes a layout as it is; functions without an address lie at 0. Addresses above 2^62, as in a kernel, count from the begin of
-    /// the code; what then is above 2^62 is cut.
+    /// Uses existing addresses; functions without one are at 0. Addresses above 2^62, as in a kernel, are counted from
+    /// the beginning of the code; any that are still above 2^62 are clamped.
     pub(crate) fn of(graph: &CallGraph, layout: AssumedLayout<'_>, alignment: u64) -> Self {
         let starts = match layout {
             AssumedLayout::Packed(order) => return Self::new(graph, order, alignment),
@@ -70,7 +71,7 @@ impl FunctionAddresses {
         Self { addresses, sizes, order }
     }
 
-    /// Functions at these addresses, by id; those without one lie on a page of their own each, behind the others.
+    /// Uses these addresses, by id; each function without one gets a page of its own after the others.
     pub(super) fn partly_known(graph: &CallGraph, starts: &[Option<u64>], page: u64) -> Self {
         let mut sizes = clamp_sizes(graph.sizes());
         let base = base(starts.iter().copied().flatten());
@@ -90,7 +91,7 @@ impl FunctionAddresses {
         Self { addresses, sizes, order }
     }
 
-    /// The same of functions of these sizes, which together stay at or below 2^62 bytes.
+    /// As [`Self::new`], for functions of these sizes, whose sum is at most 2^62 bytes.
     pub(crate) fn of_sizes(sizes: Vec<u64>, order: &[FunctionId], alignment: u64) -> Self {
         let mut addresses = vec![None; sizes.len()];
         let mut placed = Vec::with_capacity(sizes.len());
@@ -107,39 +108,39 @@ impl FunctionAddresses {
         Self { addresses, sizes, order: placed }
     }
 
-    /// All functions by address.
+    /// Returns all functions by address.
     pub(super) fn order(&self) -> &[FunctionId] {
         &self.order
     }
 
-    /// Where the function starts.
+    /// Address of the function's first byte.
     pub(crate) fn start(&self, function: FunctionId) -> u64 {
         self.addresses[function.index()]
     }
 
-    /// Where the function is thought to call others from: nothing is known of its inside.
+    /// Address from which the function is assumed to make its calls, because nothing is known about its inside.
     pub(crate) fn middle(&self, function: FunctionId) -> u64 {
         self.start(function) + self.size(function).div_ceil(2)
     }
 
-    /// Bytes of the function.
+    /// Size of the function in bytes.
     pub(super) fn size(&self, function: FunctionId) -> u64 {
         self.sizes[function.index()]
     }
 
-    /// Where the last function ends.
+    /// End of the last function.
     pub(super) fn end(&self) -> u64 {
         self.order.iter().map(|&function| self.start(function) + self.size(function)).max().unwrap_or(0)
     }
 
-    /// True if the layout has this function.
+    /// True if the layout has an address for this function.
     pub(super) fn has(&self, function: FunctionId) -> bool {
         function.index() < self.sizes.len()
     }
 }
 
-/// The sizes, each cut so that together they stay at or below 2^62 bytes: a damaged symbol table can claim any size,
-/// and nothing that is real comes near the limit.
+/// Returns the sizes, cut so that their sum is at most 2^62 bytes: a damaged symbol table can contain any size, and no
+/// real size is near the limit.
 pub(crate) fn clamp_sizes(sizes: &[u64]) -> Vec<u64> {
     let limit = (1u64 << 62) / (sizes.len() as u64).max(1);
     sizes.iter().map(|&size| size.min(limit)).collect()

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! TLB and instruction-cache misses of a known core: counted from a trace, or estimated from a call graph. Units
+//! Misses of a known core's TLBs and instruction cache: counted from a trace, or estimated from a call graph. Units
 //! (pages, lines) compete within their set, which their address selects; the least recently used one is evicted.
 //!
-//! **Pages**: a run of a function touches that of its start and that of its middle, as in [`super::TlbReplay`].
+//! **Pages**: a run of a function touches the page of its start and the page of its middle, as in [`super::TlbReplay`].
 //!
-//! **Lines**: a function that begins to run touches the first [`LINES`] of its lines; one that goes on, because what it called has returned,
-//! touches as many from the last that it touched, up to its end. Which of the two a step of a trace is, is guessed: a function goes on if it is
-//! one of the last [`DEPTH`] that began and have not been returned from. Touching all lines up to the middle each time ranked orders no better
-//! than chance does.
+//! **Lines**: a function that begins to run touches its first [`LINES`] lines. A function that continues after a call
+//! touches the same number of lines from its last touched line on, up to its end. A trace does not distinguish the two
+//! cases, so a heuristic decides: a function continues if it is one of the last [`DEPTH`] functions that began and have
+//! not returned. Touching all lines up to the middle each time ranked orders no better than chance.
 //!
-//! A function outside of the graph has a page of its own, and lines as one of [`BYTES_OUTSIDE`] has that lies one line behind the next: its
-//! size and place are not known.
+//! A function outside the graph has a page of its own and the lines of a function of [`BYTES_OUTSIDE`] bytes, because
+//! its size and address are not known. Such functions are one line apart.
 //!
-//! **The estimate** takes each touch to be independent of those before, and each set for itself: Che's approximation, as for
-//! [`super::TlbEstimate`]. It ranks orders and forecasts no count.
+//! **The estimate** assumes that touches are independent and treats each set separately, with Che's approximation as in
+//! [`super::TlbEstimate`]. It ranks orders, but does not predict counts.
 
 use super::Geometry;
 use super::addresses::FunctionAddresses;
@@ -22,26 +22,26 @@ use super::tlb::{TouchedPages, missing_share, page_changes};
 use sediment_core::callgraph::{CallGraph, FunctionId, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// The lines that a function touches each time that it begins or goes on.
+/// Number of lines that a function touches each time that it begins or continues.
 const LINES: u64 = 4;
-/// Number of begun functions that are remembered as callers.
+/// Number of functions that are remembered as callers.
 const DEPTH: usize = 12;
-/// The size of a function that is not known.
+/// Assumed size of a function of unknown size.
 const BYTES_OUTSIDE: u64 = 512;
 
-/// Misses of a core for an order; in the unit of the graph's weights where they are estimated.
+/// Misses of a core with an order; estimates have the unit of the graph's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CoreMisses {
     /// Misses of the first-level instruction TLB.
     pub itlb: f64,
-    /// Those of them that the second level misses, too: walks of the page table.
+    /// Misses of both levels, which cause walks of the page table.
     pub walks: f64,
     /// Misses of the first-level instruction cache.
     pub l1i: f64,
 }
 
 impl CoreMisses {
-    /// Counts over a trace.
+    /// Counts the misses in a trace.
     pub(super) fn counted(trace: &Trace, addresses: &FunctionAddresses, core: &Core, page: u64) -> Self {
         let page = page.max(1);
         let end = addresses.end();
@@ -83,7 +83,7 @@ impl CoreMisses {
         Self { itlb: itlb.misses as f64, walks: second.misses as f64, l1i: l1i.misses as f64 }
     }
 
-    /// Estimates from a call graph.
+    /// Estimates the misses from a call graph.
     pub(super) fn estimated(
         graph: &CallGraph,
         weights: &[u64],
@@ -116,12 +116,12 @@ impl CoreMisses {
     }
 }
 
-/// The functions that began and were not returned from, as far as the steps of a trace let guess, and the line that each was left at.
+/// Functions that began and have not returned, as far as the trace shows, and the last touched line of each.
 #[derive(Debug, Default)]
 struct Callers(Vec<(FunctionId, u64)>);
 
 impl Callers {
-    /// A function runs: where it goes on, if it does and does not begin.
+    /// Handles a run of a function. Returns the line at which it continues; `None` if it begins.
     fn step(&mut self, function: FunctionId) -> Option<u64> {
         if let Some(place) = self.0.iter().rposition(|(caller, _)| *caller == function) {
             self.0.truncate(place + 1);
@@ -134,7 +134,7 @@ impl Callers {
         None
     }
 
-    /// The line that the function that runs has touched last.
+    /// Sets the last touched line of the running function.
     fn left_at(&mut self, line: u64) {
         if let Some((_, left)) = self.0.last_mut() {
             *left = line;
@@ -142,7 +142,7 @@ impl Callers {
     }
 }
 
-/// Number of these touches that miss, each set by Che's approximation.
+/// Number of these touches that miss, by Che's approximation for each set.
 fn missed(touches: &BTreeMap<u64, u128>, sets: Sets) -> f64 {
     let mut by_set: Vec<Vec<f64>> = vec![Vec::new(); sets.sets() as usize];
     for (number, count) in touches {
@@ -158,9 +158,9 @@ fn missed(touches: &BTreeMap<u64, u128>, sets: Sets) -> f64 {
         .sum()
 }
 
-/// The units that were touched last, set by set.
+/// Most recently touched units by set.
 struct Recent {
-    /// Of each set, the most recent last.
+    /// By set, the most recent last.
     sets: Vec<Vec<u64>>,
     ways: usize,
     misses: u64,
@@ -171,11 +171,11 @@ impl Recent {
         Self { sets: vec![Vec::new(); sets.sets() as usize], ways: sets.ways.max(1) as usize, misses: 0 }
     }
 
-    /// Makes a unit the most recent of its set; whether it was held.
+    /// Makes a unit the most recent of its set; true if it was in the set.
     fn touch(&mut self, number: u64) -> bool {
         let count = self.sets.len() as u64;
         let set = &mut self.sets[(number % count) as usize];
-        // From the back, where most of what is touched stands.
+        // From the end, where most touched units are.
         let held = set.iter().rposition(|held| *held == number);
         match held {
             Some(place) => {

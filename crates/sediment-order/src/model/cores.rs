@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`CORES`]: how much code known processor cores hold at once, as their makers publish it.
+//! [`CORES`]: sizes of the TLBs and instruction caches of processor cores, as published by their makers.
 //!
-//! Translations are those of pages of 4 KiB; a second level holds those of data, too, which no order of functions knows of, so that
-//! its share for code is smaller than it seems. Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD Software
-//! Optimization Guides for the families 19h and 1Ah; Arm's Technical Reference Manuals of the cores.
+//! TLB entries are for pages of 4 KiB. The second level also holds entries for data, which an order of functions does
+//! not affect, so its share for code is smaller than its size. Sources: Intel 64 and IA-32 Architectures Optimization
+//! Reference Manual; AMD Software Optimization Guides for the families 19h and 1Ah; Arm's Technical Reference Manuals
+//! of the cores.
 
-/// Units in sets: how many there are, and how many of them compete for one place. Both at least 1; as many ways as units is fully
-/// associative.
+/// Number of units, and of units per set. Both are at least 1; if they are equal, it is fully associative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sets {
-    /// Translations, or lines.
+    /// Number of TLB entries, or of cache lines.
     pub units: u32,
     /// Associativity: units per set.
     pub ways: u32,
@@ -26,7 +26,7 @@ impl Sets {
 /// TLBs and instruction cache of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Core {
-    /// The name the user chooses it by.
+    /// Name by which the user chooses it.
     pub name: &'static str,
     /// Name of the core, for people.
     pub summary: &'static str,
@@ -38,10 +38,10 @@ pub struct Core {
     pub l1i: Sets,
 }
 
-/// Bytes of a line of the instruction cache, of all of [`CORES`].
+/// Size of an instruction cache line in bytes, in all of [`CORES`].
 pub(crate) const LINE: u64 = 64;
 
-/// Every core there is; the first is the default.
+/// All known cores; the first is the default.
 pub const CORES: &[Core] = &[
     core("skylake", "Intel Skylake and its successors up to Comet Lake", (128, 8), (1536, 12), (512, 8)),
     core("haswell", "Intel Haswell", (128, 4), (1024, 8), (512, 8)),
@@ -75,7 +75,7 @@ const fn sets((units, ways): (u32, u32)) -> Sets {
     Sets { units, ways }
 }
 
-/// The core of this name.
+/// Returns the core with this name.
 #[must_use]
 pub fn core_of(name: &str) -> Option<&'static Core> {
     CORES.iter().find(|core| core.name == name)

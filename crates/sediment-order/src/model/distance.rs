@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Distances between caller and callee, weighted by calls.
 //!
-//! A call leads from the middle of its caller to the start of the callee. Calls of a function to itself are ignored:
-//! no order changes them. The shares within 64 bytes, 4 KiB and 2 MiB are those that hfsort and BOLT report. The
-//! score does not know which calls happen close in time, nor the code that runs between them.
+//! A call leads from the middle of its caller to the start of the callee. Calls of a function to itself are ignored,
+//! because no order changes them. hfsort and BOLT report the same shares within 64 bytes, 4 KiB and 2 MiB. The score
+//! ignores which calls happen close in time, and the code that runs between them.
 
 use super::addresses::FunctionAddresses;
 use sediment_core::callgraph::CallGraph;
@@ -11,17 +11,17 @@ use sediment_core::callgraph::CallGraph;
 /// Distances of calls between different functions, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallDistance {
-    /// Weight of all these calls.
+    /// Total weight of these calls.
     pub calls: u64,
-    /// Weighted mean; 0 without calls, like all below.
+    /// Weighted mean; 0 without calls, as in the following fields.
     pub mean: f64,
-    /// Share of the calls that reach no further than 64 bytes.
+    /// Share of calls over at most 64 bytes.
     pub within_64_bytes: f64,
-    /// Share of the calls that reach no further than 4 KiB.
+    /// Share of calls over at most 4 KiB.
     pub within_4_kib: f64,
-    /// Share of the calls that reach no further than 2 MiB.
+    /// Share of calls over at most 2 MiB.
     pub within_2_mib: f64,
-    /// Weighted mean of D^-¼, with 0.1 for a distance of 0: what CDSort strives for. Higher is better.
+    /// Weighted mean of D^-¼, with 0.1 for a distance of 0: the goal of CDSort. Higher is better.
     pub nearness: f64,
 }
 
@@ -47,7 +47,7 @@ impl CallDistance {
     }
 }
 
-/// D^-¼, with 0.1 for a distance of 0: by roots and a quotient, which have the same bits everywhere.
+/// D^-¼, with 0.1 for a distance of 0: computed from roots and a quotient, which have the same bits on every machine.
 pub(crate) fn closeness(distance: u64) -> f64 {
     let distance = if distance == 0 { 0.1 } else { distance as f64 };
     1.0 / distance.sqrt().sqrt()

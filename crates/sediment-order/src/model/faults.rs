@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Page faults of a start: on how many pages its functions lie, and how early.
+//! Page faults of a program start: the number of pages with its functions, and how early they are touched.
 //!
-//! A start is the functions that a program first used, in their order. The first use of a function touches two pages, that of its start and
-//! that of its middle; more is not known of its inside. Each page is read from the file once.
+//! A start is the sequence of functions that a program used first. The first use of a function touches the page of its
+//! start and the page of its middle; nothing else is known about its inside. Each page is read from the file once.
 //!
-//! - Without fault-around, each of them is a fault.
-//! - With it, as Linux does for files that are in memory already, a fault brings in the aligned 64 KiB around it.
-//! - The area under the fault curve adds up, over all first uses, the pages touched by then: of two orders with as many pages in the
-//!   end, the one whose early stages touch fewer is the better. It is what LLVM reports of balanced partitioning, with its
-//!   own page size.
+//! - Without fault-around, each touched page is a fault.
+//! - With fault-around, which Linux uses for files that are already in memory, a fault maps the aligned 64 KiB around
+//!   it.
+//! - The area under the fault curve is the sum, over all first uses, of the number of pages touched by then. Of two
+//!   orders with the same number of pages, the one with fewer pages in the early stages is better. LLVM reports the
+//!   same value for balanced partitioning, with its own page size.
 //!
-//! What it cannot see: read-ahead, what else the program reads meanwhile, and the pages of code that only returns lead to.
+//! The model ignores read-ahead, other reads of the program, and pages of code that are reached only by returns.
 
 use super::Geometry;
 use super::addresses::FunctionAddresses;
 use sediment_core::callgraph::FunctionId;
 use std::collections::HashSet;
 
-/// Bytes that Linux brings in around a fault, by default.
+/// Number of bytes that Linux maps around a fault by default.
 const AROUND: u64 = 64 << 10;
 
 /// The page faults of one start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StartFaults {
-    /// First uses of functions of the graph.
+    /// Number of first uses of functions in the graph.
     pub uses: u64,
-    /// Pages that are touched: faults without fault-around.
+    /// Number of touched pages, which are the faults without fault-around.
     pub pages: u64,
-    /// Faults with fault-around.
+    /// Number of faults with fault-around.
     pub around: u64,
-    /// Pages touched by then, added up over all first uses.
+    /// Sum over all first uses of the number of pages touched by then.
     pub area: u64,
 }
 
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_start_by_hand() {
-        // 0 to 3 on pages 0, 1, 2 and 3; 4 begins on page 4 and has its middle 32 pages on.
+        // 0 to 3 are on pages 0, 1, 2 and 3; 4 begins on page 4, and its middle is 32 pages later.
         let graph = CallGraph::new(vec![4096, 4096, 4096, 4096, 1 << 18], vec![0; 5], Vec::new()).unwrap();
         let start = [3, 0, 3, 9, 4].map(FunctionId);
         let faults = start_faults(&start, &graph, &[], &Geometry::default());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pure scores of an order: what a layout should do, before anything is linked.
+//! Scores of an order: predictions about a layout before anything is linked. All are pure functions.
 //!
-//! [`score`] and [`core_misses`] look at a call graph alone, [`replay`] and [`core_replay`] at a recorded trace, [`start_faults`] at a
-//! recorded start. No score is the truth, and they disagree: an
-//! order with shorter calls can touch more pages. What each assumes, and what it therefore cannot see, stands with it.
+//! [`score`] and [`core_misses`] use only a call graph, [`replay`] and [`core_replay`] a recorded trace,
+//! [`start_faults`] a recorded start. The scores are models, and they may disagree: an order with shorter calls can
+//! touch more pages. Each module documents its assumptions and limits.
 //!
-//! All of them take a [`AssumedLayout`]. An order lays the functions out one behind the other, each at a multiple of
-//! [`Geometry::alignment`]. Functions that are not in the order follow by id, as a linker leaves unlisted ones where
-//! they are. A linked file has addresses. [`forecast`](mod@forecast) alone says how much a program will gain, with the code that the order
-//! does not move. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a
-//! score has the same bits on every machine.
+//! All of them take an [`AssumedLayout`]. An order places the functions one after the other, each at a multiple of
+//! [`Geometry::alignment`]; functions that are not in the order follow by id, because a linker does not move unlisted
+//! ones. A linked file has addresses. Only [`forecast`](mod@forecast) predicts the gain of a program, including the
+//! code that the order does not move. Sums are computed in the order of edges, functions or pages, and only with
+//! operations that IEEE 754 defines exactly, so a score has the same bits on every machine.
 
 pub(crate) mod addresses;
 mod caches;
@@ -32,25 +32,25 @@ use addresses::FunctionAddresses;
 use cores::Core;
 use sediment_core::callgraph::{CallGraph, FunctionId, Trace};
 
-/// The memory that orders are scored on. A value of 0 counts as 1.
+/// The memory for which orders are scored. A value of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Alignment of functions, in bytes.
     pub alignment: u64,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub page: u64,
-    /// Bytes of a huge page.
+    /// Size of a huge page in bytes.
     pub huge_page: u64,
-    /// Entries of the instruction TLB, one page each.
+    /// Number of entries of the instruction TLB, one page each.
     pub tlb_entries: u32,
 }
 
 impl Geometry {
-    /// 16-byte alignment, pages of 4 KiB and 2 MiB, 64 TLB entries: common on x86-64. Not this machine's own, so that orders made
-    /// by it are the same everywhere.
+    /// 16-byte alignment, pages of 4 KiB and 2 MiB, 64 TLB entries: common on x86-64. These are not the values of the
+    /// current machine, so that orders are the same everywhere.
     pub const COMMON: Self = Self { alignment: 16, page: 4096, huge_page: 2 << 20, tlb_entries: 64 };
 
-    /// Number of offsets in a page at which the first function is assumed to begin, evenly spaced: the real one is
+    /// Number of evenly spaced offsets in a page at which the first function is assumed to begin: the real offset is
     /// unknown before linking.
     pub(crate) const PHASES: u64 = 4;
 }
@@ -67,17 +67,17 @@ impl Default for Geometry {
 pub struct Score {
     /// Distances of calls.
     pub call_distance: CallDistance,
-    /// On how many pages the hot functions lie.
+    /// Number of pages with the hot functions.
     pub hot_pages: HotPages,
-    /// The same for pages of 16 KiB and 64 KiB, as other architectures have them, and for huge pages.
+    /// The same for pages of 16 KiB and 64 KiB, which other architectures have, and for huge pages.
     pub hot_larger_pages: [HotPages; 3],
     /// Estimated misses of the instruction TLB.
     pub tlb: TlbEstimate,
 }
 
-/// Scores a layout of the graph's functions.
+/// Scores a layout of a graph's functions.
 ///
-/// Ids that the graph does not have, and repeated ones, count for nothing.
+/// Ids that are not in the graph, and repeated ids, are ignored.
 #[must_use]
 pub fn score<'a>(graph: &CallGraph, layout: impl Into<AssumedLayout<'a>>, geometry: &Geometry) -> Score {
     let addresses = FunctionAddresses::of(graph, layout.into(), geometry.alignment);
@@ -91,7 +91,7 @@ pub fn score<'a>(graph: &CallGraph, layout: impl Into<AssumedLayout<'a>>, geomet
     }
 }
 
-/// Runs a trace through an order and counts what the instruction TLB does. Sizes are those of the graph.
+/// Replays a trace with an order, and counts the events of the instruction TLB. Sizes come from the graph.
 #[must_use]
 pub fn replay<'a>(
     trace: &Trace,
@@ -102,7 +102,7 @@ pub fn replay<'a>(
     TlbReplay::of(trace, &FunctionAddresses::of(graph, layout.into(), geometry.alignment), geometry)
 }
 
-/// Estimates the misses of a core for an order, by a call graph.
+/// Estimates the misses of a core with an order, from a call graph.
 #[must_use]
 pub fn core_misses<'a>(
     graph: &CallGraph,
@@ -114,7 +114,7 @@ pub fn core_misses<'a>(
     CoreMisses::estimated(graph, &run_weights(graph), &addresses, core, geometry)
 }
 
-/// Runs a trace through an order and counts what a core misses. Sizes are those of the graph.
+/// Replays a trace with an order, and counts the misses of a core. Sizes come from the graph.
 #[must_use]
 pub fn core_replay<'a>(
     trace: &Trace,
@@ -131,8 +131,8 @@ pub fn core_replay<'a>(
     )
 }
 
-/// The page faults of a start, functions in the order of their first use, under an order. Functions that the graph does not
-/// have, and repeated ones, count for nothing.
+/// Returns the page faults of a start with an order; `functions` are in order of first use. Functions that are not in
+/// the graph, and repeated ones, are ignored.
 #[must_use]
 pub fn start_faults<'a>(
     start: &[FunctionId],
@@ -143,7 +143,7 @@ pub fn start_faults<'a>(
     StartFaults::of(start, &FunctionAddresses::of(graph, layout.into(), geometry.alignment), geometry)
 }
 
-/// Executions of each function: its weight, but no less than the calls to it.
+/// Executions of each function: its weight, but at least the number of calls to it.
 pub(crate) fn run_weights(graph: &CallGraph) -> Vec<u64> {
     let mut incoming = vec![0u64; graph.len()];
     for edge in graph.edges() {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On how many pages the hot functions lie.
+//! Number of pages with the hot functions.
 //!
-//! The weight of a function is spread evenly over its bytes, and pages are taken from the heaviest on. What it cannot
-//! see: which bytes of a function run at all, and when.
+//! The weight of a function is spread evenly over its bytes, and the heaviest pages are counted. The model does not
+//! include which bytes of a function run, and when.
 
 use super::addresses::FunctionAddresses;
 
-/// The shares of the weight that [`HotPages::needed`] counts pages for, in thousandths.
+/// Shares of the weight for which [`HotPages::needed`] counts pages, in thousandths.
 pub const HOT_SHARES: [u16; 4] = [500, 900, 990, 999];
 
-/// Number of pages that can hold a share of the weight.
+/// Number of pages that contain a share of the weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotPages {
-    /// The page size in bytes.
+    /// Page size in bytes.
     pub page: u64,
-    /// Pages for each of [`HOT_SHARES`]; 0 where nothing has weight.
+    /// Number of pages for each of [`HOT_SHARES`]; 0 without weight.
     pub needed: [u64; HOT_SHARES.len()],
 }
 
-/// Pages in a row of one weight each.
+/// Consecutive pages of the same weight.
 struct PageRun {
     weight: f64,
     pages: u64,
@@ -34,7 +34,8 @@ impl HotPages {
     }
 }
 
-/// The weights of all pages by address; whole pages inside one function are one run, so that a giant costs no memory.
+/// Weights of all pages by address; whole pages inside one function are one run, so that a huge function takes no
+/// memory.
 fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<PageRun> {
     let mut runs: Vec<PageRun> = Vec::new();
     let mut last_page = None;
@@ -66,7 +67,7 @@ fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<PageRu
 
 /// Number of heaviest pages that make up the share.
 fn needed(runs: &[PageRun], total: f64, share: u16) -> u64 {
-    // Weights that add up to the share on paper may miss it by what rounding loses.
+    // A sum of weights that should reach the share may miss it by rounding.
     const ROUNDING: f64 = 1.0 - 1e-9;
     let mut missing = total * f64::from(share) / 1000.0 * ROUNDING;
     let mut pages = 0;

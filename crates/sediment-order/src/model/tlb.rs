@@ -2,21 +2,22 @@
 //! Misses of the instruction TLB: estimated from a call graph, or counted from a trace. Fully associative; the least
 //! recently used entry is evicted.
 //!
-//! **A run of a function** touches two pages: that of its start, and that of its middle, from where it calls and to where
-//! those calls return. More is not known of its inside.
+//! **A run of a function** touches two pages: the page of its start, and the page of its middle, from which it makes
+//! calls and to which they return. Nothing else is known about its inside.
 //!
-//! **The estimate** ([`TlbEstimate`]). Each call from u to v of weight w touches the start of v, the middle of v and, on
-//! return, the middle of u; runs that no edge explains touch both pages of their function. What stays on the page of the
-//! touch before it is no page change and cannot miss. The remaining touches give each page p its share r(p) of all page
-//! changes, and each page change is taken to be independent of those before it. Then Che's approximation for n entries:
-//! the time t that an unused entry survives solves Σ (1 − e^(−r(p) · t)) = n, and a touch of p misses with probability
+//! **The estimate** ([`TlbEstimate`]). Each call from u to v of weight w touches the start of v, the middle of v and,
+//! on return, the middle of u; runs without an edge touch both pages of their function. A touch of the same page as the
+//! previous touch is not a page change and cannot miss. The remaining touches give each page p its share r(p) of all
+//! page changes, which are assumed to be independent. Che's approximation for n entries follows: the time t for which
+//! an unused entry survives is the solution of Σ (1 − e^(−r(p) · t)) = n, and a touch of p misses with probability
 //! e^(−r(p) · t). (H. Che, Y. Tung, Z. Wang: Hierarchical Web Caching Systems, IEEE JSAC 20(7), 2002.)
 //!
-//! What it cannot see: time. A program runs in phases, and pages used together in one of them hit where independence
-//! says they miss. So the number is too high for most programs and no forecast of a count; it ranks orders of one graph.
-//! First touches are not in it.
+//! The estimate ignores time. A program runs in phases, so pages that are used together in a phase hit more often than
+//! independent touches would. Therefore the number is too high for most programs and does not predict a count; it ranks
+//! orders of one graph. First touches are not included.
 //!
-//! **The count** ([`TlbReplay`]) is exact for the trace, as far as functions and not instructions tell what was touched.
+//! **The count** ([`TlbReplay`]) is exact for the trace, except that functions, not instructions, determine the touched
+//! pages.
 
 use super::Geometry;
 use super::addresses::FunctionAddresses;
@@ -26,33 +27,33 @@ use std::collections::HashMap;
 /// Estimated misses of the instruction TLB by a call graph, in the unit of the graph's weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TlbEstimate {
-    /// Different pages that are touched.
+    /// Number of different touched pages.
     pub pages: u64,
-    /// Touches of another page than the touch before.
+    /// Number of touches of another page than the previous touch.
     pub page_changes: f64,
-    /// Page changes that miss, without first touches: 0 where the entries hold all pages.
+    /// Page changes that miss, without first touches; 0 if all pages fit in the entries.
     pub misses: f64,
 }
 
 /// Counted misses of the instruction TLB in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlbReplay {
-    /// Different pages that were touched: misses that no order of functions with that many pages avoids.
+    /// Number of different touched pages: misses that no order of functions with this number of pages avoids.
     pub pages: u64,
-    /// Touches of another page than the touch before.
+    /// Number of touches of another page than the previous touch.
     pub page_changes: u64,
-    /// Page changes that missed, first touches among them.
+    /// Number of page changes that missed, including first touches.
     pub misses: u64,
-    /// Of the misses, those of code outside of the graph, such as libraries: each of its functions has a page of its own, and no
-    /// order of the graph's functions moves it.
+    /// Misses of code outside the graph, such as libraries: each of its functions has a page of its own, and no order
+    /// of the graph's functions moves it.
     pub outside: u64,
 }
 
-/// The pages that functions touch, numbered without gaps.
+/// Pages that functions touch, numbered without gaps.
 pub(super) struct TouchedPages {
-    /// By function: its first page and that of its middle.
+    /// By function: the pages of its start and its middle.
     of_function: Vec<[u32; 2]>,
-    /// By page: its address, in pages.
+    /// By page: its address, as a page number.
     addresses: Vec<u64>,
 }
 
@@ -76,7 +77,7 @@ impl TouchedPages {
         self.addresses.len()
     }
 
-    /// Where a page lies, in pages.
+    /// Address of a page, as a page number.
     pub(super) fn address_of(&self, page: usize) -> u64 {
         self.addresses[page]
     }
@@ -96,7 +97,7 @@ impl TlbEstimate {
         let touches = page_changes(graph, weights, &TouchedPages::new(addresses, geometry.page));
         let touched: Vec<f64> =
             touches.iter().filter(|touches| **touches > 0).map(|touches| *touches as f64).collect();
-        // Not a sum, which is -0 of nothing.
+        // Not `sum`, which is -0 for an empty sequence.
         let page_changes = touched.iter().fold(0.0, |sum, touches| sum + touches);
         let rates: Vec<f64> = touched.iter().map(|touches| touches / page_changes).collect();
         let missing = missing_share(&rates, f64::from(geometry.tlb_entries.max(1)));
@@ -129,7 +130,7 @@ pub(super) fn page_changes(graph: &CallGraph, weights: &[u64], pages: &TouchedPa
     touches
 }
 
-/// The share of independent touches of these rates that misses, by Che's approximation.
+/// Share of independent touches with these rates that miss, by Che's approximation.
 pub(super) fn missing_share(rates: &[f64], entries: f64) -> f64 {
     if rates.len() as f64 <= entries {
         return 0.0;
@@ -139,7 +140,8 @@ pub(super) fn missing_share(rates: &[f64], entries: f64) -> f64 {
     rates.iter().map(|rate| rate * exp_of_minus(rate * time)).sum()
 }
 
-/// The time that an unused entry survives: that after which as many pages are `held` as there are entries. `held` must ascend.
+/// Time for which an unused entry survives: the time at which the number of `held` pages equals the number of entries.
+/// `held` must ascend.
 pub(super) fn characteristic_time(entries: f64, held: impl Fn(f64) -> f64) -> f64 {
     const DOUBLINGS: usize = 200;
     const HALVINGS: usize = 100;
@@ -158,7 +160,7 @@ pub(super) fn characteristic_time(entries: f64, held: impl Fn(f64) -> f64) -> f6
     long
 }
 
-/// e^-x for x ≥ 0, to about 12 digits, by operations that have the same bits everywhere.
+/// e^-x for x ≥ 0, with about 12 digits, computed by operations that have the same bits on every machine.
 pub(super) fn exp_of_minus(x: f64) -> f64 {
     const SQUARINGS: i32 = 14;
     const TERMS: i32 = 8;
@@ -204,9 +206,9 @@ impl TlbReplay {
     }
 }
 
-/// The pages that were touched last, as a ring from the most to the least recent; its last place is the way in.
+/// Most recently touched pages, as a ring from the most to the least recent; an extra last position is its entrance.
 struct RecentPages {
-    /// By page, and one place more for the ends of the ring: who was touched just before, and just after.
+    /// By page, and one more for the ends of the ring: the page touched just before, and just after.
     older: Vec<usize>,
     newer: Vec<usize>,
     held: Vec<bool>,
@@ -225,7 +227,7 @@ impl RecentPages {
         }
     }
 
-    /// Makes a page the most recent one; whether it was still held.
+    /// Makes a page the most recent one; true if it was in the TLB.
     fn touch(&mut self, page: usize) -> bool {
         let ends = self.older.len() - 1;
         let hit = self.held[page];

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A part of a profile's calls as a graph for Graphviz' `dot`: functions with their heat, calls as wide as they are frequent.
+//! Draws a part of a profile's calls as a graph for Graphviz' `dot`: functions with their heat, and calls whose width
+//! is their frequency.
 //!
-//! **Which calls.** Around functions: calls are added heaviest first, each at a function that is reached already and within the
-//! depth; then the heaviest between reached functions. Otherwise the heaviest of all. On a tie the earlier in the profile comes first.
+//! **Which calls.** Around given functions, the heaviest calls are added first, each from or to a function that is
+//! already reached and within the depth; then the heaviest calls between reached functions. Otherwise the heaviest
+//! calls of all. Ties are in the order of the profile.
 
 use super::layout::{HEAT_COLOURS, heat_step, percent};
 use sediment_core::demangle::demangled;
@@ -12,16 +14,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fmt::Write as _;
 
-/// Which calls of a profile are drawn.
+/// Choice of the calls to draw.
 #[derive(Debug, Clone, Default)]
 pub struct CallChoice<'a> {
-    /// Functions to start from; none for the whole profile.
+    /// Functions to start from; empty for the whole profile.
     pub around: Vec<FunctionIndex>,
-    /// Calls from or to those to follow.
+    /// Largest distance of calls from these functions.
     pub depth: u32,
-    /// Calls with an end in this DSO alone.
+    /// Only calls with an end in this DSO.
     pub dso: Option<&'a str>,
-    /// Calls to draw; 0 for all.
+    /// Number of calls to draw; 0 for all.
     pub calls: usize,
 }
 
@@ -30,9 +32,9 @@ pub struct CallChoice<'a> {
 pub struct CallPicture {
     /// Text in the DOT language.
     pub dot: String,
-    /// Calls drawn.
+    /// Number of drawn calls.
     pub drawn: usize,
-    /// Calls that the choice allows beyond those.
+    /// Number of further calls that match the choice.
     pub skipped: usize,
 }
 
@@ -61,7 +63,7 @@ pub fn call_picture(profile: &Profile, choice: &CallChoice<'_>) -> CallPicture {
     CallPicture { dot: dot(profile, choice, &chosen), drawn: chosen.len(), skipped }
 }
 
-/// The calls around the chosen functions, and the number of those within the depth that are beyond `most`.
+/// Returns the calls around the chosen functions, and the number of calls within the depth that exceed `most`.
 fn around(edges: &[DrawnCall], choice: &CallChoice<'_>, most: usize) -> (Vec<DrawnCall>, usize) {
     let mut at: HashMap<FunctionIndex, Vec<usize>> = HashMap::new();
     for (number, (caller, callee, _)) in edges.iter().enumerate() {
@@ -81,7 +83,7 @@ fn around(edges: &[DrawnCall], choice: &CallChoice<'_>, most: usize) -> (Vec<Dra
             }
             depths.insert(function, depth);
             if depth < choice.depth {
-                // Edges are sorted: the lower number is the heavier.
+                // Edges are sorted, so a lower number is a heavier edge.
                 waiting
                     .extend(at.get(&function).into_iter().flatten().map(|edge| Reverse((*edge, depth + 1))));
             }
@@ -112,20 +114,22 @@ fn around(edges: &[DrawnCall], choice: &CallChoice<'_>, most: usize) -> (Vec<Dra
     (taken.into_iter().map(|edge| edges[edge]).collect(), skipped)
 }
 
-/// Letters of a name that a node shows.
+/// Longest name in a node, in characters.
 const LONGEST: usize = 44;
-/// Letters of a name that its tooltip shows.
+/// Longest name in a tooltip, in characters.
 const LONGEST_TOOLTIP: usize = 240;
-/// More calls than these are drawn without their share, but for the frequent ones.
+/// Beyond this number of calls, only frequent ones show their share.
 const LABELLED: usize = 80;
-/// Functions that only one other is drawn to call or to be called by: more than these at one are drawn in several columns.
+/// Beyond this number of leaves at one function, they are drawn in several columns. A leaf is a function with a single
+/// drawn call.
 const COLUMN: usize = 8;
 
-/// The columns of a drawing: `dot` puts the ends of all calls of one function below each other, and so unconnected parts.
+/// Columns of a drawing: `dot` puts the ends of all calls of one function below each other, and unconnected parts as
+/// well.
 struct DrawingColumns {
-    /// For an edge with an end that has no other, the length in ranks.
+    /// Length in ranks of an edge to a leaf.
     lengths: Vec<usize>,
-    /// Columns of unconnected parts, if there are many.
+    /// Number of columns of unconnected parts, if there are many.
     parts: Option<usize>,
 }
 
@@ -135,7 +139,7 @@ impl DrawingColumns {
         edges.iter().flat_map(|(caller, callee, _)| [*caller, *callee]).for_each(|function| {
             *degrees.entry(function).or_default() += 1;
         });
-        // The function at which an edge to a leaf hangs, and the direction.
+        // The other function of an edge to a leaf, and the direction.
         let hub = |(caller, callee, _): &DrawnCall| match (degrees[caller], degrees[callee]) {
             (_, 1) => Some((*caller, true)),
             (1, _) => Some((*callee, false)),
@@ -151,13 +155,13 @@ impl DrawingColumns {
             1 + (*number - 1) % leaves[&hub].div_ceil(COLUMN)
         };
         let lengths = edges.iter().map(length).collect();
-        // Half as many parts as rows fill a screen, each about five times as wide as high.
+        // Half as many parts as rows fill a screen, because each is about five times as wide as high.
         let parts = parts(edges);
         Self { lengths, parts: (parts >= 4).then(|| (parts as f64 * 0.12).sqrt().round().max(1.0) as usize) }
     }
 }
 
-/// The number of unconnected parts.
+/// Number of unconnected parts.
 fn parts(edges: &[DrawnCall]) -> usize {
     let mut above: HashMap<FunctionIndex, FunctionIndex> = HashMap::new();
     let root = |above: &HashMap<FunctionIndex, FunctionIndex>, mut function| {
@@ -170,7 +174,7 @@ fn parts(edges: &[DrawnCall]) -> usize {
     for (caller, callee, _) in edges {
         functions.extend([*caller, *callee]);
         let (from, to) = (root(&above, *caller), root(&above, *callee));
-        // Roots alone have none above them. Pointing at the root keeps paths short.
+        // Only roots point at themselves. Pointing at the root keeps paths short.
         for function in [*caller, *callee, from] {
             if function != to {
                 above.insert(function, to);
@@ -180,7 +184,8 @@ fn parts(edges: &[DrawnCall]) -> usize {
     functions.len() - above.len()
 }
 
-/// Identifiers of nodes: names, as pictures show them where a pointer rests. Those of the same name get the library, and a number.
+/// Identifiers of nodes: names, which pictures show under the mouse pointer. Functions with the same name also get the
+/// library and a number.
 fn identifiers(
     profile: &Profile,
     functions: &HashMap<FunctionIndex, usize>,
@@ -200,7 +205,7 @@ fn identifiers(
     found
 }
 
-/// A text as an identifier of DOT, in which nothing but the quote is special; a backslash at the end would hide that.
+/// Returns a text as a DOT identifier, in which only the quote is special; a backslash at the end would escape it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "/").replace('"', "'").replace(char::is_control, " "))
 }
@@ -233,7 +238,7 @@ fn dot(profile: &Profile, choice: &CallChoice<'_>, edges: &[DrawnCall]) -> Strin
     let columns = DrawingColumns::of(edges);
     let packed =
         columns.parts.map_or_else(String::new, |columns| format!(", pack=8, packmode=\"array_c{columns}\""));
-    // The size is that of a screen in inches; `dot` makes a larger drawing smaller.
+    // The size of a screen in inches; `dot` shrinks a larger drawing.
     let mut text = format!(
         "digraph calls {{\n  graph [rankdir=LR, size=\"15,8.4\", nodesep=0.1, ranksep=0.3{packed}, fontname=\"sans-serif\", bgcolor=\"white\"];\n  \
          node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\", fontsize=11, color=\"#8a93a3\", margin=\"0.12,0.05\"];\n  \
@@ -268,7 +273,7 @@ fn dot(profile: &Profile, choice: &CallChoice<'_>, edges: &[DrawnCall]) -> Strin
     for ((caller, callee, count), length) in edges.iter().zip(&columns.lengths) {
         let of = share(*count);
         let width = 0.5 + 4.5 * (of / most).sqrt();
-        // The callee says the same where it has no other caller.
+        // The callee shows the same number if it has no other caller.
         let is_all = calls_of.get(callee) == Some(count);
         let said = !is_all && (edges.len() <= LABELLED || of >= 0.01);
         let mut more = if said { format!(", label={}", label(&[&percent(of)])) } else { String::new() };
@@ -281,7 +286,7 @@ fn dot(profile: &Profile, choice: &CallChoice<'_>, edges: &[DrawnCall]) -> Strin
     text
 }
 
-/// Lines as a label, each cut.
+/// Returns lines as a label, each cut.
 fn label(lines: &[&str]) -> String {
     let cut = |line: &&str| -> String {
         line.chars().take(LONGEST).chain(line.chars().nth(LONGEST).map(|_| '…')).collect()
@@ -295,7 +300,7 @@ mod tests {
     use super::{CallChoice, call_picture, label};
     use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 
-    /// Functions a to f, each calling the next, less often the farther.
+    /// Functions a to f: each calls the next, less often towards the end.
     fn chain() -> (Profile, Vec<FunctionIndex>) {
         let mut profile = Profile::default();
         let key = |name: &str| FunctionKey { dso: Some("p".to_owned()), name: name.to_owned(), file: None };
@@ -323,7 +328,7 @@ mod tests {
         assert_eq!((all.drawn, all.skipped), (2, 3));
     }
 
-    /// A function that calls 24 others, and 24 pairs.
+    /// A function that calls 24 others, and 24 separate pairs.
     #[test]
     fn leaves_and_parts_are_drawn_in_columns() {
         let key = |name: String| FunctionKey { dso: Some("p".to_owned()), name, file: None };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Views of finished values for people and programs: text in, text out, every name through [`sediment_core::escape`].
+//! Views of results for people and programs. They return text, in which every name is escaped by
+//! [`sediment_core::escape`].
 
 pub mod call_graph;
 pub mod layout;

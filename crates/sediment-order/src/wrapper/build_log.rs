@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The links that the log of a build shows, to be held against those that the wrapper saw.
+//! Finds the links in the log of a build, to compare them with the links that the wrapper saw.
 //!
-//! Read are the lines that make, ninja, libtool and their like print of the commands they run: words as a shell takes them, commands
-//! parted by `&&`, `||`, `;` and `|`. A command links if it is a compiler's or a linker's, names an output, and does not stop
-//! before (`-c`, `-S`, `-E`, `-r`). GNU make's "Entering directory" lines, and `cd`, tell where.
+//! It reads the lines in which make, ninja, libtool and similar tools print their commands: words in shell syntax, and
+//! commands separated by `&&`, `||`, `;` and `|`. A command links if it runs a compiler or linker, has an output, and
+//! does not stop earlier (`-c`, `-S`, `-E`, `-r`). GNU make's "Entering directory" lines, and `cd`, give the folder.
 
 /// A link in a build's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildLogLink {
     /// Line of the log, from 1.
     pub line: u64,
-    /// The program that links, as it was called.
+    /// The program that links, as in the command.
     pub program: String,
-    /// Its output: absolute if the log has the folder.
+    /// Its output: an absolute path if the log has the folder.
     pub output: String,
-    /// Folders of `-B`, where the compiler looks for its programs.
+    /// Folders of `-B`, in which the compiler searches its programs.
     pub search: Vec<String>,
-    /// True if the linker itself is called, not a compiler.
+    /// True if the command is a linker, not a compiler.
     pub by_linker: bool,
     /// True if the output is a shared library.
     pub shared: bool,
 }
 
-/// The links in a log, in its order.
+/// Returns the links in a log, in order.
 #[must_use]
 pub fn links(text: &str) -> Vec<BuildLogLink> {
     let mut folders: Vec<String> = Vec::new();
@@ -50,10 +50,10 @@ pub fn links(text: &str) -> Vec<BuildLogLink> {
     found
 }
 
-/// The link that a command does, if it does one.
+/// Returns the link that a command makes, if it makes one.
 fn link(command: &[String], folder: Option<&str>, line: u64) -> Option<BuildLogLink> {
     let at = command.iter().take(12).position(|word| is_compiler(word) || is_linker(word))?;
-    // Whatever stands in front only starts it: settings, libtool, ccache, env.
+    // Words before the compiler only start it: settings, libtool, ccache, env.
     let starts = |word: &String| {
         word.contains('=') || word.starts_with('-') || word.ends_with(':') || {
             let base = base(word);
@@ -123,7 +123,7 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `gcc`, `x86_64-linux-gnu-g++-12`, `clang-19`, `c++`.
+/// True for `gcc`, `x86_64-linux-gnu-g++-12`, `clang-19`, `c++`.
 fn is_compiler(word: &str) -> bool {
     let name = base(word);
     let unnumbered = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
@@ -137,7 +137,7 @@ fn is_linker(word: &str) -> bool {
     name.starts_with("ld.lld") || matches!(last, "ld" | "ld.bfd" | "ld.gold" | "ld.lld")
 }
 
-/// A path within a folder, without `.` and `..`.
+/// Returns a path relative to a folder, without `.` and `..`.
 fn joined(folder: Option<&str>, path: &str) -> String {
     let whole = match folder {
         Some(folder) if !path.starts_with('/') => format!("{folder}/{path}"),
@@ -157,7 +157,7 @@ fn joined(folder: Option<&str>, path: &str) -> String {
     parts.join("/")
 }
 
-/// The commands of a line, each as its words.
+/// Splits a line into commands, each as words.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;

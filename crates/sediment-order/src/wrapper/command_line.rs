@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A linker's command line, read as far as an order needs: what is linked, from what, and how.
+//! Parses a linker's command line as far as an order needs it: output, inputs and options.
 //!
-//! The options are those that GNU ld, gold and lld share ("Command-line Options" in the manual of GNU ld). Options of one letter
-//! may have their value in the same word (`-ofile`); long ones begin with one or two dashes, and take their value after `=` or in
-//! the next word. An option that is not known here is taken for one without a value: its value, if it had one, would be taken for
-//! the name of an input that does not exist, which does no harm.
+//! It knows the common options of GNU ld, gold and lld ("Command-line Options" in the manual of GNU ld). One-letter
+//! options may have their value in the same word (`-ofile`); long ones begin with one or two dashes, and have their
+//! value after `=` or in the next word. An unknown option is assumed to have no value: if it has one, the value is read
+//! as an input that does not exist, which does no harm.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,9 +13,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// A file to be linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkInput {
-    /// Named by its path.
+    /// A path.
     Path(OsString),
-    /// `-lNAME`: to be looked for in the folders of `-L`.
+    /// `-lNAME`: to be searched in the folders of `-L`.
     Library(OsString),
 }
 
@@ -26,75 +26,76 @@ pub struct LinkLine {
     pub output: Option<OsString>,
     /// `-soname`, `-h`.
     pub soname: Option<String>,
-    /// `-m`: the machine to link for, by GNU ld's name of its emulation.
+    /// `-m`: the target, as the name of GNU ld's emulation.
     pub emulation: Option<String>,
-    /// `-r`: objects into one object.
+    /// `-r`: objects are linked to one object.
     pub relocatable: bool,
     /// `-shared`.
     pub shared: bool,
-    /// `-static`, `-Bstatic`, anywhere: of a library of both kinds the archive is taken.
+    /// `-static` or `-Bstatic` anywhere: if a library exists as an archive and as a shared library, the archive is
+    /// used.
     pub prefers_archives: bool,
     /// Inputs of the link, in order.
     pub inputs: Vec<LinkInput>,
-    /// Positions, among the inputs, of those whose archives are linked as a whole (`--whole-archive`).
+    /// Indices of inputs whose archives are linked completely (`--whole-archive`).
     pub whole: BTreeSet<usize>,
-    /// Symbols that are needed whatever the inputs refer to (`-u`, `-e`).
+    /// Symbols that are needed independently of the inputs (`-u`, `-e`).
     pub required: Vec<OsString>,
     /// `-L`, in order.
     pub search: Vec<OsString>,
-    /// The compiler's plugin for link-time optimisation, as drivers always name it.
+    /// The compiler's plugin for link-time optimisation, as drivers always pass it.
     pub plugin: Option<OsString>,
-    /// The option by which the build itself asks for an order of functions.
+    /// Option with which the build itself sets an order of functions.
     pub own_order: Option<String>,
     /// `-T`: linker scripts, in order.
     pub scripts: Vec<OsString>,
-    /// An option by which the linker looks at single sections or objects: what is linked is not to be put together before.
+    /// Option with which the linker handles single sections or objects: inputs must not be combined before the link.
     pub looks_at_sections: Option<String>,
-    /// True if the linker is only asked about itself: `--version`, `--help` and their like, whatever else is named,
-    /// or `-v` with nothing to link.
+    /// True if the linker is only asked for information: `--version`, `--help` and similar, whatever the other words
+    /// are, or `-v` without inputs.
     pub question: bool,
-    /// Values of options, each of which may name a file.
+    /// Values of options, each of which may be a file.
     pub values: Vec<OsString>,
-    /// Why words are missing: a response file was not read.
+    /// Reason why words are missing: a response file was not read.
     pub incomplete: Option<IncompleteLine>,
-    /// Whether archives are linked as a whole behind the words so far, and before each `--push-state`.
+    /// Whether archives are linked completely after the words so far, and before each `--push-state`.
     is_whole: bool,
     pushed: Vec<bool>,
 }
 
-/// Why a command line is not known as a whole.
+/// Reason why a command line is not completely known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IncompleteLine {
-    /// Response files hold more than `LONGEST_RESPONSE`, [`MOST_RESPONSE_FILES`] or `MOST_WORDS` allows.
+    /// Response files exceed `LONGEST_RESPONSE`, [`MOST_RESPONSE_FILES`] or `MOST_WORDS`.
     TooLong,
-    /// This response file can be read once, by the linker.
+    /// This response file can be read only once, so the linker must read it.
     ReadOnce(OsString),
 }
 
-/// A response file.
+/// Result of reading a response file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     /// Its content.
     Text(Vec<u8>),
-    /// There is no such file: the word is an input by itself, as linkers take it.
+    /// The file does not exist: linkers then treat the word itself as an input.
     Missing,
     /// A pipe or a device.
     ReadOnce,
-    /// It is longer than asked for.
+    /// It is longer than the limit.
     TooLong,
 }
 
-/// Bytes of all response files of a command line together.
+/// Largest total size of all response files of a command line, in bytes.
 pub(crate) const LONGEST_RESPONSE: u64 = 64 << 20;
 
-/// Response files on a command line, nested ones among them; GNU ld's limit.
+/// Largest number of response files of a command line, including nested ones; GNU ld's limit.
 pub const MOST_RESPONSE_FILES: usize = 2000;
 
-/// Words of a command line.
+/// Largest number of words of a command line.
 pub(crate) const MOST_WORDS: usize = 1 << 20;
 
 impl LinkLine {
-    /// Base name of the output; linkers write `a.out` if none is given.
+    /// Returns the base name of the output; linkers write `a.out` by default.
     #[must_use]
     pub fn output_name(&self) -> String {
         let output = self.output.as_deref().unwrap_or(OsStr::new("a.out"));
@@ -103,7 +104,7 @@ impl LinkLine {
     }
 }
 
-/// Options of several letters that take a value, without their dashes.
+/// Options of several letters with a value, without their dashes.
 const WITH_VALUE: &[&str] = &[
     "architecture",
     "audit",
@@ -191,7 +192,7 @@ const WITH_VALUE: &[&str] = &[
     "thinlto-jobs",
 ];
 
-/// Options that ask for an order of functions, without their dashes.
+/// Options that set an order of functions, without their dashes.
 const ORDERS: &[&str] = &[
     "section-ordering-file",
     "symbol-ordering-file",
@@ -201,7 +202,7 @@ const ORDERS: &[&str] = &[
     "section-order",
 ];
 
-/// Options that look at single sections or objects, without their dashes.
+/// Options that handle single sections or objects, without their dashes.
 const LOOK_AT_SECTIONS: &[&str] = &[
     "gc-sections",
     "start-lib",
@@ -214,11 +215,11 @@ const LOOK_AT_SECTIONS: &[&str] = &[
     "reproduce",
 ];
 
-/// Letters that take a value, in the same word or the next.
+/// Letters of options with a value, in the same word or the next.
 const LETTERS: &[u8] = b"oLlmhTuyYzeAbcfFGIPRO";
 
-/// Reads a command line, without the program's own name. `response` gives the content of a file that is named as `@file`, if it is not
-/// longer than this many bytes.
+/// Parses a command line without the program's own name. `response` returns the content of a file given as `@file`, if
+/// it is at most this many bytes long.
 #[must_use]
 pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) -> LinkLine {
     let (words, incomplete) = expand(arguments, response);
@@ -249,7 +250,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
         if WITH_VALUE.contains(&name.as_str()) || matches!(name.as_str(), "plugin-opt" | "soname") {
             let value = match attached {
                 Some(value) => OsString::from_vec(value),
-                // lld takes these values after `=` alone.
+                // lld accepts these values only after `=`.
                 None if matches!(
                     name.as_str(),
                     "color-diagnostics" | "threads" | "call-graph-profile-sort"
@@ -269,7 +270,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
             "version" | "help" | "print-output-format" | "target-help" | "print-sysroot" => {
                 line.question = true
             }
-            // Linkers tell their version and link, if there is something to link.
+            // Linkers print their version, and link if there is something to link.
             "v" | "V" => asks = true,
             "verbose" => {}
             "whole-archive" => line.is_whole = true,
@@ -279,7 +280,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
             _ if !bytes.starts_with(b"--") && LETTERS.contains(&option[0]) && !is_word(option) => {
                 let (letter, value) = option.split_at(1);
                 let value = match value {
-                    // -O and -z have optional and further meanings: what follows -O is never a word of its own.
+                    // -O and -z have optional and further meanings: the value of -O is always in the same word.
                     b"" if letter != b"O" => rest.next().unwrap_or_default(),
                     value => OsString::from_vec(value.to_vec()),
                 };
@@ -316,7 +317,7 @@ impl LinkLine {
     }
 }
 
-/// Long options that may be written with one dash and begin with a letter that takes a value.
+/// True for long options that may have one dash and begin with the letter of an option with a value.
 fn is_word(option: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "eh-frame-hdr",
@@ -382,15 +383,14 @@ fn is_word(option: &[u8]) -> bool {
     WORDS.iter().any(|word| option.starts_with(word.as_bytes()))
 }
 
-/// The words with those of `@file` in its position, and of the files that these name; and the reason why words are
-/// missing.
+/// Replaces each `@file` by its words, recursively. Also returns the reason why words are missing.
 fn expand(
     arguments: &[OsString],
     response: &dyn Fn(&OsStr, u64) -> Response,
 ) -> (Vec<OsString>, Option<IncompleteLine>) {
     let mut words = Vec::with_capacity(arguments.len());
     let mut incomplete = None;
-    // Words to come, the next one last.
+    // Remaining words, the next one last.
     let mut rest: Vec<OsString> = arguments.iter().rev().cloned().collect();
     let (mut files, mut bytes) = (0, LONGEST_RESPONSE);
     while let Some(word) = rest.pop() {
@@ -426,8 +426,8 @@ fn expand(
     (words, incomplete)
 }
 
-/// The words of a response file: blanks part them, quotes of both kinds hold them together, and a backslash takes the next
-/// character as it is ("@file" in the manual of GNU ld). None where they are more than `most`.
+/// Splits a response file into words: blanks separate them, both kinds of quotes group them, and a backslash makes the
+/// next character literal ("@file" in the manual of GNU ld). `None` if there are more than `most`.
 fn split(content: &[u8], most: usize) -> Option<Vec<OsString>> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

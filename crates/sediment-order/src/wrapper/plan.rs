@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plan of the linker wrapper: which links pass through unchanged, which dialect the real linker reads, and which
-//! arguments it needs besides the order. By values alone; the program calls the linker, finds files and starts
-//! processes.
+//! Plan of the linker wrapper: links that pass through unchanged, the dialect that the real linker reads, and arguments
+//! that it needs in addition to the order. Has no side effects; the program itself calls the linker, finds files and
+//! starts processes.
 
 use super::command_line::{IncompleteLine, LinkLine};
 use crate::link::{self, LINKERS, Linker, gnu_ld_script};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Why a link is done as it would be without sediment.
+/// Reason to link as without sediment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PassThrough {
-    /// Nothing is linked: the linker is asked about itself.
+    /// Nothing is linked: the linker is asked for information.
     Question,
-    /// The output is an object: an order would take its sections together, and the final link could not order them any more.
+    /// The output is an object: an order would combine its sections, and the final link could no longer order them.
     Relocatable,
-    /// A configure script tries something out.
+    /// A configure script runs a test.
     Test,
-    /// The build asks for an order of its own, by this option.
+    /// The build sets an order of its own, with this option.
     OwnOrder(String),
     /// The inputs of the link are unknown.
     Incomplete(IncompleteLine),
 }
 
 impl PassThrough {
-    /// The reason in a few words.
+    /// Describes the reason in a few words.
     #[must_use]
     pub fn in_words(&self) -> String {
         match self {
@@ -43,7 +43,8 @@ impl PassThrough {
     }
 }
 
-/// Reason to pass a link through whatever the profiles say; `folder` is where the linker runs.
+/// Returns the reason to pass a link through, independently of the profiles; `folder` is the linker's working
+/// directory.
 #[must_use]
 pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<PassThrough> {
     if line.question {
@@ -61,15 +62,15 @@ pub fn left_alone(line: &LinkLine, folder: &OsStr) -> Option<PassThrough> {
     }
 }
 
-/// True if a linker script is itself an order of functions: one that lists them beside the linker's own script, as
-/// `order` writes them for every GNU ld; not a script that replaces the linker's own.
+/// True if a linker script is itself an order of functions: a script in addition to the linker's own, as `order` writes
+/// it for every GNU ld, not a script that replaces the linker's own.
 #[must_use]
 pub fn is_order(script: &str) -> bool {
     let inserts = script.split_whitespace().any(|word| word == "INSERT");
     inserts && link::read(script).is_ok_and(|(linker, _)| linker.name == gnu_ld_script::LINKER.name)
 }
 
-/// Names that configure scripts give to what they try out: autoconf's `conftest`, CMake's `cmTC_1a2b3` and folders, Meson's
+/// True for names that configure scripts use in tests: autoconf's `conftest`, CMake's `cmTC_1a2b3` and folders, Meson's
 /// private folder.
 fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
     let name = line.output_name();
@@ -90,10 +91,10 @@ fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
         || within(folder.as_bytes())
 }
 
-/// The dialect that a linker reads, from the first line that it prints for `--version`, and what it prints for `--help`.
+/// Returns the dialect that a linker reads, from the first line of its `--version` and from its `--help`.
 ///
 /// # Errors
-/// With a sentence where it cannot order functions.
+/// If the linker cannot order functions; the error explains it in a sentence.
 pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
     LINKERS.iter().find(|linker| (linker.is_read_by)(version, help)).ok_or_else(|| {
         let name = version.split_whitespace().next().map(|name| format!(" ({name})")).unwrap_or_default();
@@ -101,21 +102,21 @@ pub fn dialect(version: &str, help: &str) -> Result<&'static Linker, String> {
     })
 }
 
-/// True if a linker, by the first line of its `--version`, keeps the order of code in its inputs, so that one object
-/// which GNU ld made of all in order has the effect of an order. Tested with mold and wild.
+/// True if a linker, identified by the first line of its `--version`, keeps the order of code in its inputs. Then one
+/// object into which GNU ld has combined all others in order has the effect of an order. Tested with mold and wild.
 #[must_use]
 pub fn keeps_order_of_objects(version: &str) -> bool {
     ["mold ", "Wild "].iter().any(|name| version.starts_with(name))
 }
 
-/// The positions, among a linker's arguments, of the objects that can be made into one before they are linked.
+/// Returns the positions in a linker's arguments of the objects that can be combined before the link.
 ///
-/// Objects on the command line are always linked, whole and in their order, so that one at the position of the first
-/// means the same; the start and end of a program (`crt1.o`, `crti.o`, …) stay separate.
+/// Objects on the command line are always linked completely and in order, so a combined object at the position of the
+/// first is equivalent. The start and end of a program (`crt1.o`, `crti.o`, …) stay separate.
 ///
 /// # Errors
-/// With a few words where that may mean another thing: options that look at single sections or objects, and objects that are compiled
-/// while they are linked (`complete`: all inputs show their sections).
+/// If the result may differ: with options that handle single sections or objects, and with objects that are compiled
+/// during the link (`complete`: the sections of all inputs are known). The error is a few words.
 pub fn joinable(line: &LinkLine, arguments: &[OsString], complete: bool) -> Result<Vec<usize>, String> {
     if !complete {
         return Err("link-time optimisation".to_owned());
@@ -141,24 +142,25 @@ pub fn joinable(line: &LinkLine, arguments: &[OsString], complete: bool) -> Resu
         .collect();
     let positions: Vec<usize> =
         (0..arguments.len()).filter(|place| inputs.contains(&&arguments[*place])).collect();
-    // A word that looks like an object and is none (the value of an option) would be taken for one.
+    // A word that looks like an object but is the value of an option would be mistaken for one.
     if positions.is_empty() || positions.len() != inputs.len() {
         return Err("its objects".to_owned());
     }
     Ok(positions)
 }
 
-/// The arguments by which GNU ld makes one object of several, in the order of a script: as they are, but for the functions listed.
+/// Returns the arguments with which GNU ld combines objects into one in the order of a script; everything except the
+/// listed functions stays as it is.
 #[must_use]
 pub fn join_arguments(script: &OsStr, output: &OsStr, objects: &[OsString]) -> Vec<OsString> {
-    // Groups of sections of which the linker keeps one are settled here, as their members lie in a common section then.
+    // Duplicate section groups are resolved here, because their members are then in a common section.
     let mut arguments: Vec<OsString> = ["-r", "--force-group-allocation", "-T"].map(OsString::from).to_vec();
     arguments.extend([script.to_owned(), "-o".into(), output.to_owned()]);
     arguments.extend_from_slice(objects);
     arguments
 }
 
-/// The arguments that hand an ordering file to the linker itself, not to a compiler.
+/// Returns the arguments that pass an ordering file to the linker itself, not to a compiler.
 #[must_use]
 pub fn order_arguments(linker: &Linker, file: &OsStr) -> Vec<OsString> {
     let words =
@@ -177,8 +179,9 @@ fn with_file(word: &str, file: &OsStr) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// The options of the compiler that GCC's link-time optimisation compiles with (COLLECT_GCC_OPTIONS), with function sections
-/// among them; None where they are there. Without them its objects have one section for all functions, and no order shows.
+/// Adds function sections to the options of the compiler that GCC's link-time optimisation runs (COLLECT_GCC_OPTIONS);
+/// `None` if they are there already. Without them its objects have one section for all functions, and an order has no
+/// effect.
 #[must_use]
 pub fn with_function_sections(options: &OsStr) -> Option<OsString> {
     const OPTION: &[u8] = b"'-ffunction-sections'";
@@ -191,7 +194,7 @@ pub fn with_function_sections(options: &OsStr) -> Option<OsString> {
     })
 }
 
-/// Arguments for LLVM's plugin in GNU ld and gold that give each function a section; lld does so by itself.
+/// Arguments for LLVM's plugin in GNU ld and gold that give each function its own section; lld does that by default.
 #[must_use]
 pub fn plugin_arguments(line: &LinkLine) -> Vec<OsString> {
     let is_llvm = line.plugin.as_ref().is_some_and(|plugin| {
@@ -201,8 +204,8 @@ pub fn plugin_arguments(line: &LinkLine) -> Vec<OsString> {
     if is_llvm { vec!["-plugin-opt=-function-sections=1".into()] } else { Vec::new() }
 }
 
-/// The names that Debian, Fedora and others give to what they link for, by GNU ld's name of its emulation; and the architecture as
-/// `uname -m` spells it.
+/// Returns the architecture for GNU ld's emulation, as `uname -m` spells it, and the names that Debian, Fedora and
+/// others use for the target.
 #[must_use]
 pub fn targets(emulation: &str) -> Option<(&'static str, &'static [&'static str])> {
     Some(match emulation {

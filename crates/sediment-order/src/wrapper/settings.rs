@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings of a package: a file beside its profiles, read wherever the package is built.
+//! Settings of a package: a file next to its profiles, which is read whenever the package is built.
 //!
-//! Lines of `key = value`; `#` begins a comment. The first key is `sediment`, the version of the format; keys have the names of the
-//! options of `sediment order` and `sediment verify`. A key that is unknown, or stands there twice, is an error: a setting that has no
-//! effect would not be noticed. docs/packaging.md describes the keys.
+//! It has lines of `key = value`; `#` begins a comment. The first key is `sediment`, the version of the format; the
+//! other keys have the names of options of `sediment order` and `sediment verify`. An unknown or repeated key is an
+//! error, because a setting without effect would not be noticed. docs/packaging.md describes the keys.
 
 use crate::order::versions::{ENGINES, Engine, LATEST, engine};
 use crate::order::{AIMS, Aim};
@@ -19,23 +19,23 @@ pub const VERSION: u32 = 1;
 const GOAL: &str = "optimize-for";
 /// Former name of [`GOAL`].
 const FORMER_GOAL: &str = "serve";
-/// Ending of the name of an older order; the program that it is of stands before it.
+/// Extension of an older order, whose file name is the name of its program.
 pub const ORDER: &str = ".order";
-/// Gain below which an older order stays, in parts per million, where neither settings nor the user name one.
+/// Default gain below which an older order stays, in parts per million.
 pub(crate) const KEEP_BELOW: u64 = 20_000;
 
 /// Settings of a package. A package without the file has the default.
 #[derive(Debug, Clone)]
 pub struct PackageSettings {
-    /// `engine`: the release whose default order it is.
+    /// `engine`: the release whose default order is used.
     pub engine: &'static Engine,
-    /// `optimize-for`: goal of the order; None: the default of the release.
+    /// `optimize-for`: goal of the order; `None` for the release's default.
     pub aim: Option<Aim>,
     /// `keep`: names of older orders in the same folder, `PROGRAM.order` each.
     pub keep: Vec<String>,
     /// `keep-below`: gain below which an older order stays, in parts per million.
     pub keep_below: u64,
-    /// `min-coverage`: least share of a profile's weight that has to lie as asked, in parts per million.
+    /// `min-coverage`: smallest share of a profile's weight that must be placed as ordered, in parts per million.
     pub min_coverage: Option<u64>,
 }
 
@@ -48,8 +48,8 @@ impl Default for PackageSettings {
 /// Reads the text of a settings file.
 ///
 /// # Errors
-/// For the first line that is none of `key = value`, has an unknown key, one for the second time or a value that it cannot have; for
-/// a file whose first key is not `sediment`, and for one of a newer version.
+/// For the first line that is not `key = value`, or has an unknown key, a repeated key or an invalid value; for a file
+/// whose first key is not `sediment`, and for a file with a newer version.
 pub fn parse(text: &[u8]) -> Result<PackageSettings> {
     let mut settings = PackageSettings::default();
     let mut lines_of: BTreeMap<&str, u64> = BTreeMap::new();
@@ -154,10 +154,10 @@ fn version(value: &str) -> std::result::Result<(), Wrong> {
     }
 }
 
-/// Percent from 0 to 100 with up to four decimals, as parts per million.
+/// Parses a percentage from 0 to 100 with up to four decimals; returns parts per million.
 ///
 /// # Errors
-/// Anything else, in words.
+/// For anything else; the error is a text.
 pub fn percent(text: &str) -> std::result::Result<u64, String> {
     let wrong = || format!("{text} is not a percentage from 0 to 100 with at most four decimal places");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -169,7 +169,7 @@ pub fn percent(text: &str) -> std::result::Result<u64, String> {
     if parts > 1_000_000 { Err(wrong()) } else { Ok(parts) }
 }
 
-/// Parts per million as a share of one.
+/// Converts parts per million to a share of one.
 #[must_use]
 pub fn share(parts_per_million: u64) -> f64 {
     parts_per_million as f64 / 1e6

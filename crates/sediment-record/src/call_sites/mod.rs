@@ -59,7 +59,7 @@ pub(super) fn clear_cache() -> Result<(usize, u64)> {
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot clear the cache of plans: {error}")))
 }
 
-/// Its row in the table.
+/// Row of this recorder in the table of recorders.
 pub(crate) const RECORDER: Recorder = Recorder {
     name: "call-sites",
     summary: "every call, exactly, by call sites that are redirected through counters",

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of a profile, between functions of a program and with those of other DSOs.
+//! Calls of a profile, between functions of a program, and from and to functions of other DSOs.
 
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 use std::collections::HashMap;
 
-/// A function as the ends of calls name it.
+/// An end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallEnd {
-    /// By its place among the functions of the program's heat.
+    /// Index in the functions of the program's heat.
     Ours(u32),
-    /// By its place in [`ProfileCalls::elsewhere`].
+    /// Index in [`ProfileCalls::elsewhere`].
     Elsewhere(u32),
 }
 
@@ -18,13 +18,13 @@ pub(super) enum CallEnd {
 pub(super) struct Elsewhere<'a> {
     pub(super) name: &'a str,
     pub(super) dso: &'a str,
-    /// Bytes, where the profile has them.
+    /// Size in bytes, if the profile has it.
     pub(super) size: u64,
     /// Calls into it.
     pub(super) weight: u128,
 }
 
-/// The calls.
+/// Calls of a profile.
 #[derive(Debug, Clone, Default)]
 pub struct ProfileCalls<'a> {
     /// Functions of other DSOs, by key.
@@ -33,15 +33,15 @@ pub struct ProfileCalls<'a> {
     pub(super) edges: Vec<(CallEnd, CallEnd, u128)>,
     /// Calls into each function of the program.
     pub(super) weights: Vec<u128>,
-    /// Counts of all edges.
+    /// Sum of the counts of all edges.
     pub(super) total: u128,
 }
 
-/// More calls make a page slow to load; the heaviest are the ones that matter.
+/// More calls would make a page slow to load; only the heaviest matter.
 const MOST_EDGES: usize = 80_000;
 
 impl<'a> ProfileCalls<'a> {
-    /// Of a profile, whose functions of the program are `ours`: those of its heat, in the same order.
+    /// Makes the calls of a profile. `ours` are the functions of the program's heat, in the same order.
     #[must_use]
     pub fn of(profile: &'a Profile, ours: &[FunctionKey]) -> Self {
         let ids: HashMap<FunctionIndex, u32> =
@@ -77,14 +77,14 @@ impl<'a> ProfileCalls<'a> {
             calls.total = calls.total.saturating_add(count);
             calls.edges.push((from, to, count));
         }
-        // Stable: calls of one count stay by caller and callee.
+        // The sort is stable: calls with the same count stay sorted by caller and callee.
         calls.edges.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
         calls.edges.truncate(MOST_EDGES);
         calls
     }
 }
 
-/// A part of a whole in parts per thousand million, and never 0 for a part.
+/// Returns a part of a whole in parts per billion; above 0 for a part above 0.
 pub(super) fn parts(part: u128, whole: u128) -> u64 {
     if part == 0 || whole == 0 {
         return 0;

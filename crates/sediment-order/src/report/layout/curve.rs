@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Share of all calls in the heaviest pages: one line for each layout.
+//! Draws the share of all calls in the heaviest pages, with a line for each layout.
 
 use super::pages::CodePages;
 use sediment_core::escape;
@@ -11,15 +11,16 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
-/// Sizes of instruction TLBs, in pages.
+/// Numbers of entries of common instruction TLBs.
 const ENTRIES: [u64; 3] = [32, 64, 128];
 
-/// Most pages for which the scale is linear: on a wider one, the lines would lie at its left edge.
+/// Largest number of pages for a linear scale: on a longer one, the lines would be at its left edge.
 const LINEAR: u64 = 400;
-/// The scale is logarithmic where all pages are more than this number of times the hot ones: these would have a fifth of a linear one.
+/// The scale is logarithmic if the total number of pages is more than this multiple of the hot pages, which would fill
+/// less than a fifth of a linear scale.
 const SMALL_PART: u64 = 5;
 
-/// The picture of both.
+/// Draws both lines.
 pub(super) fn curve(sides: [(&str, &CodePages); 2]) -> String {
     let most = sides.iter().map(|(_, pages)| pages.holding(0.9999, 1)).max().unwrap_or(0).max(8);
     let hot = sides.iter().map(|(_, pages)| pages.holding(0.99, 1)).min().unwrap_or(0);
@@ -44,7 +45,7 @@ pub(super) fn curve(sides: [(&str, &CodePages); 2]) -> String {
     let drawn: Vec<u64> = ENTRIES.into_iter().filter(|entries| *entries < most).collect();
     for (place, &entries) in drawn.iter().enumerate() {
         let at = x(entries as f64);
-        // Narrow ones would run into each other: the last says what they are.
+        // Narrow ones would overlap, so only the last has the unit.
         let (name, anchor) = if place + 1 == drawn.len() {
             (format!("{entries} TLB entries"), "start")
         } else {
@@ -96,7 +97,7 @@ pub(super) fn curve(sides: [(&str, &CodePages); 2]) -> String {
     )
 }
 
-/// Legend of the lines, above the bottom of the picture.
+/// Draws the legend of the lines, above the bottom of the picture.
 fn key(titles: [&str; 2], bottom: f64) -> String {
     let mut svg = String::new();
     let (key_x, key_y) = (WIDTH - RIGHT - 260.0, bottom - 52.0);
@@ -121,7 +122,7 @@ fn key(titles: [&str; 2], bottom: f64) -> String {
     svg
 }
 
-/// A round distance between ticks, of which up to eight fit.
+/// Round distance between ticks, of which at most eight fit.
 pub(super) fn tick(most: u64) -> u64 {
     let mut power = 1;
     loop {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program for the script of the page, each fact once: functions in columns, by address before; addresses as distances.
+//! Data of a program for the script of the page, without repetition: columns of functions, sorted by address before;
+//! addresses are stored as distances.
 //!
-//! Functions of all tables are numbered: those before by address, then those that are in the layout after alone, then those of
-//! other DSOs. Heat of the program's own is their part of the calls into it. Calls are counts, in units so large that the script's
-//! numbers hold them.
+//! Functions are numbered: first the functions of the layout before, by address, then functions that exist only in the
+//! layout after, then functions of other DSOs. The heat of the program's own functions is their share of the calls into
+//! it. Calls are counts, in a unit large enough for the script's numbers.
 
 use super::calls::{CallEnd, parts};
 use super::map::shown;
@@ -15,16 +16,16 @@ use std::collections::HashMap;
 
 /// Numbers of functions, and the data.
 pub(super) struct PageData {
-    /// By number in the layout after: number in the data.
+    /// Number in the data, by number in the layout after.
     pub(super) after: Vec<u32>,
-    /// Caller, callee and calls.
+    /// Caller, callee and number of calls.
     pub(super) edges: Vec<(u32, u32, u64)>,
-    /// Names as they are shown.
+    /// Names as shown.
     pub(super) names: Vec<String>,
     pub(super) json: Value,
 }
 
-/// The data as the script reads it.
+/// The data in the form that the script reads.
 #[derive(Serialize)]
 struct ScriptData {
     /// Name of the program.
@@ -35,19 +36,19 @@ struct ScriptData {
     /// See [`linkage_names`].
     #[serde(rename = "l")]
     linkage_names: Vec<String>,
-    /// Bytes.
+    /// Sizes in bytes.
     #[serde(rename = "s")]
     sizes: Vec<u64>,
-    /// Number of functions that are the program's own.
+    /// Number of the program's own functions.
     #[serde(rename = "k")]
     own: usize,
-    /// All calls.
+    /// Number of all calls.
     #[serde(rename = "c")]
     calls: u64,
-    /// Calls into the program.
+    /// Number of calls into the program.
     #[serde(rename = "t")]
     calls_in: u64,
-    /// Calls into each function of other DSOs.
+    /// Number of calls into each function of other DSOs.
     #[serde(rename = "v")]
     calls_in_others: Vec<u64>,
     /// Distances between the numbers of profiled functions.
@@ -56,7 +57,7 @@ struct ScriptData {
     /// Heat of each profiled function.
     #[serde(rename = "w")]
     heat: Vec<u64>,
-    /// A digit for the group of each profiled function.
+    /// A digit per profiled function for its group.
     #[serde(rename = "g")]
     groups: String,
     /// Rank of first use of each profiled function, from 1; 0 without one.
@@ -66,7 +67,7 @@ struct ScriptData {
     before: SideData,
     #[serde(rename = "a")]
     after: SideData,
-    /// Distance to the last caller, callee and calls, in turn.
+    /// In turn: distance to the last caller, callee, and number of calls.
     #[serde(rename = "e")]
     edges: Vec<u64>,
     /// Other DSOs, with their number of functions.
@@ -82,10 +83,10 @@ struct ScriptData {
 /// A layout.
 #[derive(Serialize)]
 struct SideData {
-    /// Distances between addresses, the first from the begin of its page.
+    /// Distances between addresses; the first is from the beginning of its page.
     #[serde(rename = "d")]
     distances: Vec<u64>,
-    /// Runs of the numbers of its functions, as first and length; empty if they are 0, 1, 2 and so on.
+    /// Runs of the numbers of its functions, as first number and length; empty if the numbers are 0, 1, 2 and so on.
     #[serde(rename = "i")]
     runs: Vec<u32>,
 }
@@ -126,7 +127,7 @@ pub(super) fn data(program: &ReportedProgram<'_>) -> PageData {
             by_id.entry(id).or_insert(at);
         }
     }
-    // A power of two that divides all counts, so that their sum fits 53 bits.
+    // Power of two that divides all counts, so that their sum fits in 53 bits.
     let shift = (u128::BITS - program.calls.total.leading_zeros()).saturating_sub(53);
     let scaled = |count: u128| (count >> shift).max(u128::from(count > 0)) as u64;
     let number = |end: CallEnd| match end {
@@ -182,8 +183,9 @@ fn elsewhere(program: &ReportedProgram<'_>) -> Vec<(String, usize)> {
     dsos.map(|functions| (shown(functions[0].dso, LONGEST), functions.len())).collect()
 }
 
-/// Linkage names, where they are not the names shown; empty if they are for all. The first two characters are the numbers of characters
-/// at the begin and at the end that are those of the last one, from `0` on: neighbours are often of one class and take the same.
+/// Linkage names that differ from the shown names; empty if none does. The first two characters are the lengths of the
+/// common beginning and the common end with the previous name, from `0` on: neighbours often belong to the same class
+/// and have the same parameters.
 fn linkage_names<'f>(names: impl Iterator<Item = &'f str>, shown: &[String]) -> Vec<String> {
     const NONE: char = '0';
     const MOST: usize = (b'~' - b'0') as usize;
@@ -191,7 +193,7 @@ fn linkage_names<'f>(names: impl Iterator<Item = &'f str>, shown: &[String]) -> 
     let linkage: Vec<String> = names
         .zip(shown)
         .map(|(name, shown)| {
-            // Names that people read begin otherwise than mangled ones.
+            // Demangled names begin differently from mangled ones.
             if !name.starts_with('_') || !name.is_ascii() || shown.get(..2) == name.get(..2) {
                 return String::new();
             }
@@ -210,7 +212,7 @@ fn linkage_names<'f>(names: impl Iterator<Item = &'f str>, shown: &[String]) -> 
     if linkage.iter().all(String::is_empty) { Vec::new() } else { linkage }
 }
 
-/// Numbers of the functions after. Those of a name are taken for those of the same name before, in turn.
+/// Numbers of the functions after. Functions are matched in turn with the functions before that have the same name.
 fn numbers_after<'f>(
     functions: &mut Vec<&'f LayoutFunction<'f>>,
     after: &'f [LayoutFunction<'f>],
@@ -252,7 +254,7 @@ fn side(layout: &Layout<'_>, numbers: Option<&[u32]>) -> SideData {
     SideData { distances, runs }
 }
 
-/// Names of object files, and runs of one more than the index of a name (0 for unknown) and length.
+/// Names of object files, and runs: one plus the index of a name (0 for unknown), and length.
 fn objects(program: &ReportedProgram<'_>, functions: &[&LayoutFunction<'_>]) -> (Vec<String>, Vec<usize>) {
     let mut names: Vec<String> = Vec::new();
     let mut known: HashMap<&str, usize> = HashMap::new();

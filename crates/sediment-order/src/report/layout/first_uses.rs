@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! First uses of functions on a time line: the pages that a start has touched after each.
+//! Draws first uses of functions on a time line: the number of pages that a start has touched after each.
 
 use super::{Layout, PAGE};
 use sediment_core::escape;
@@ -12,10 +12,10 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 42.0;
-/// Points of a line: more would not be seen.
+/// Number of points of a line; more would not be visible.
 const MOST_POINTS: usize = 600;
 
-/// Pages touched after each first use.
+/// Number of pages touched after each first use.
 fn touched(layout: &Layout<'_>) -> Vec<usize> {
     let mut uses: Vec<(u64, u64)> = layout
         .functions
@@ -32,14 +32,14 @@ fn touched(layout: &Layout<'_>) -> Vec<usize> {
         .collect()
 }
 
-/// Pages that first uses touch in both layouts; None where less than two are known.
+/// Number of pages touched by first uses in both layouts; `None` if fewer than two first uses are known.
 pub(super) fn pages_touched(sides: [&Layout<'_>; 2]) -> Option<[usize; 2]> {
     let lines = sides.map(touched);
     let last = lines.each_ref().map(|line| line.last().copied().unwrap_or(0));
     (lines.iter().map(Vec::len).max() > Some(1)).then_some(last)
 }
 
-/// The picture of both layouts; None where less than two first uses are known.
+/// Draws both layouts; `None` if fewer than two first uses are known.
 pub(super) fn first_uses(sides: [&Layout<'_>; 2]) -> Option<String> {
     let lines = sides.map(touched);
     let functions = lines.iter().map(Vec::len).max().filter(|functions| *functions > 1)?;

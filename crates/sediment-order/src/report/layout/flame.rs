@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of a profile as a flame graph, from the functions that nobody calls down.
+//! Draws the calls of a profile as a flame graph that begins at the functions without callers.
 //!
-//! **Problem.** A profile has counts of calls between functions, and no stacks. **Model.** As in gprof (Graham, Kessler, McKusick: gprof: a
-//! Call Graph Execution Profiler, 1982), what a function does is shared among its callers by their calls to it. **Steps.** Calls that close
-//! a circle are left out, by a walk from the functions without callers, heaviest calls first. A function's width is the number of calls to it and,
-//! by their shares, of those below it, from the bottom up. Then bars are placed below each other, each below its caller; the
-//! widest [`MOST`] are drawn. **Ties** are by number. Inferno draws stacks, which a profile does not have, and its licence (CDDL-1.0) is not
-//! among those of this project.
+//! **Problem.** A profile has counts of calls between functions, and no stacks. **Model.** As in gprof (Graham,
+//! Kessler, McKusick: gprof: a Call Graph Execution Profiler, 1982), the work of a function is divided among its
+//! callers by their numbers of calls. **Steps.** A walk from the functions without callers, heaviest calls first,
+//! removes calls that close a cycle. The width of a function is the number of calls to it plus its share of the calls
+//! below it, computed from the bottom up. Then each bar is placed below its caller; the widest [`MOST`] are drawn.
+//! **Ties** are by number. Inferno is not used: it draws stacks, which a profile does not have, and its licence
+//! (CDDL-1.0) is not one of this project's.
 
 use super::data::PageData;
 use super::pages::{class, percent};
@@ -16,25 +17,25 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 760.0;
 /// Height of a bar.
 const ROW: f64 = 17.0;
-/// Width of a letter.
+/// Width of a character.
 const LETTER: f64 = 6.2;
-/// Bars that are drawn, and their depth.
+/// Largest number of drawn bars, and largest depth.
 const MOST: usize = 200;
 const DEEPEST: usize = 40;
-/// Least width of a bar.
+/// Smallest width of a bar.
 const LEAST: f64 = 0.8;
 
-/// A function in the graph without circles.
+/// A function in the graph without cycles.
 #[derive(Debug, Clone, Default)]
 struct Vertex {
     callees: Vec<(u32, f64)>,
-    /// Calls from other functions of the graph.
+    /// Number of calls from other functions of the graph.
     calls: f64,
-    /// These, and by their shares those below.
+    /// These calls, plus its shares of the calls below.
     width: f64,
 }
 
-/// The functions without circles, and those to begin with.
+/// The functions without cycles, and the functions at which bars begin.
 struct Tree {
     vertices: Vec<Vertex>,
     roots: Vec<u32>,
@@ -49,11 +50,11 @@ struct Bar {
     width: f64,
 }
 
-/// A function on the way of the walk, with the number of its callees that were seen.
+/// A function on the path of the walk, with the number of its visited callees.
 type OnWay = (u32, usize);
 
 impl Tree {
-    /// Of calls, as caller, callee and count.
+    /// Makes it from calls: caller, callee and count.
     fn of(functions: usize, edges: &[(u32, u32, u64)]) -> Self {
         let mut callees: Vec<Vec<(u32, u64)>> = vec![Vec::new(); functions];
         let mut is_called = vec![false; functions];
@@ -79,7 +80,7 @@ impl Tree {
         tree
     }
 
-    /// Adds what a function reaches; widths are known where the walk leaves it.
+    /// Adds the functions reached from one; a width is known when the walk leaves its function.
     fn walk(&mut self, begin: u32, callees: &[Vec<(u32, u64)>], state: &mut [WalkState]) {
         let mut way: Vec<OnWay> = vec![(begin, 0)];
         state[begin as usize] = WalkState::OnWay;
@@ -103,7 +104,7 @@ impl Tree {
         }
     }
 
-    /// Functions, callees before their callers.
+    /// Returns the functions, callees before callers.
     fn callees_first(&self) -> Vec<u32> {
         let mut left: Vec<usize> = self.vertices.iter().map(|vertex| vertex.callees.len()).collect();
         let mut callers: Vec<Vec<u32>> = vec![Vec::new(); self.vertices.len()];
@@ -125,7 +126,7 @@ impl Tree {
         order
     }
 
-    /// Sets the widths.
+    /// Computes the widths.
     fn measure(&mut self) {
         for function in self.callees_first() {
             let vertex = &self.vertices[function as usize];
@@ -134,13 +135,13 @@ impl Tree {
         }
     }
 
-    /// Width of so many calls to a function.
+    /// Width of this number of calls to a function.
     fn part(&self, to: u32, count: f64) -> f64 {
         let to = &self.vertices[to as usize];
         if to.calls > 0.0 { to.width * count / to.calls } else { 0.0 }
     }
 
-    /// The bars, callers before callees.
+    /// Returns the bars, callers before callees.
     fn bars(&self) -> Vec<Bar> {
         let all: f64 = self.roots.iter().map(|root| self.vertices[*root as usize].width).sum();
         if all <= 0.0 {
@@ -160,7 +161,7 @@ impl Tree {
         }
         bars.retain(|bar| bar.width >= LEAST);
         let mut next = 0;
-        // Of wide trees, the walk by levels has the widest bars among the first.
+        // In wide trees, a walk by levels finds the widest bars first.
         while let Some(bar) = bars.get(next).copied().filter(|_| bars.len() < 40 * MOST) {
             next += 1;
             let vertex = &self.vertices[bar.function as usize];
@@ -183,7 +184,7 @@ impl Tree {
     }
 }
 
-/// State of a function in the walk.
+/// State of a function during the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WalkState {
     Unseen,
@@ -191,14 +192,14 @@ enum WalkState {
     Done,
 }
 
-/// The widest bars; each one's caller is wider, and among them.
+/// Returns the widest bars; the caller of each is wider, and is among them.
 fn widest(mut bars: Vec<Bar>) -> Vec<Bar> {
     bars.sort_by(|a, b| b.width.total_cmp(&a.width).then(a.depth.cmp(&b.depth)).then(a.x.total_cmp(&b.x)));
     bars.truncate(MOST);
     bars
 }
 
-/// The picture; None without calls.
+/// Draws the graph; `None` without calls.
 pub(super) fn flame(data: &PageData) -> Option<String> {
     let mut tree = Tree::of(data.names.len(), &data.edges);
     tree.measure();
@@ -247,14 +248,15 @@ mod tests {
         widest(tree.bars()).into_iter().map(|bar| (bar.function, bar.depth, bar.width / WIDTH)).collect()
     }
 
-    /// Main calls two functions, which both call a third.
+    /// Main calls two functions, which both call a third one.
     #[test]
     fn shared_callees_are_parted_by_calls() {
         let bars = bars(4, &[(0, 1, 10), (0, 2, 10), (1, 3, 60), (2, 3, 20)]);
         assert_eq!(bars, [(0, 0, 1.0), (1, 1, 0.7), (3, 2, 0.6), (2, 1, 0.3), (3, 2, 0.2)]);
     }
 
-    /// Circles are cut at the call that closes them, and functions in circles that nobody calls begin bars of their own.
+    /// A cycle is cut at the call that closes it, and functions in cycles without other callers begin bars of their
+    /// own.
     #[test]
     fn circles_end() {
         let cut = bars(3, &[(0, 1, 5), (1, 1, 900), (1, 2, 5), (2, 1, 700)]);

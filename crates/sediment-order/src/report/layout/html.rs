@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report as one page: the answer first, then each program with its pictures, then how the page was made.
+//! Writes a report as one page: the result first, then each program with its pictures, then notes on how the page was
+//! made.
 
 use super::curve::curve;
 use super::data::data;
@@ -17,7 +18,7 @@ use sediment_core::plural::counted;
 const STYLE: &str = include_str!("layout.css");
 const SCRIPT: &str = include_str!("layout.js");
 
-/// A report as one HTML file.
+/// Returns a report as one HTML file.
 #[must_use]
 pub fn html(report: &LayoutReport<'_>) -> String {
     let several = report.programs.len() > 1;
@@ -67,7 +68,7 @@ pub fn html(report: &LayoutReport<'_>) -> String {
     HtmlPage { title: &title, style: &style, script: SCRIPT, body: &body.into_string() }.html()
 }
 
-/// Search and what is selected: nothing without the script, which shows it.
+/// Search and selection: hidden without the script, which shows it.
 const PANEL: &str = include_str!("panel.html");
 
 fn program(program: &ReportedProgram<'_>, at: usize, report: &LayoutReport<'_>, several: bool) -> Markup {
@@ -139,7 +140,7 @@ fn program(program: &ReportedProgram<'_>, at: usize, report: &LayoutReport<'_>, 
     }
 }
 
-/// The pages that hold nearly all calls, before and after, and the misses.
+/// Headline with the number of pages that contain nearly all calls, before and after, and the misses.
 pub(super) fn headline(
     program: &ReportedProgram<'_>,
     pages: &[CodePages; 2],
@@ -160,10 +161,10 @@ pub(super) fn headline(
     format!("{before} → {} {hold} 99 % of the calls{misses}", counted(after, "page"))
 }
 
-/// A ratio as a change in per cent; what is left is never rounded to nothing.
+/// Formats a ratio as a change in per cent; a remainder is never rounded to zero.
 fn change(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
-    // The number and its sign stay on one line.
+    // The number and its sign stay on the same line.
     match percent {
         p if ratio > 0.0 && p < -99.0 => format!("{:.1}\u{a0}%", p.max(-99.9)),
         p if p.abs() < 0.5 => "0\u{a0}%".to_owned(),
@@ -171,7 +172,7 @@ fn change(ratio: f64) -> String {
     }
 }
 
-/// Names and values, folded.
+/// Names and values, collapsed.
 fn facts(program: &ReportedProgram<'_>) -> Markup {
     let placed = program.placed.map(|parts| {
         let share = format!("{:.2} % of the weight placed as ordered", (parts / 100) as f64 / 100.0);
@@ -189,7 +190,7 @@ fn facts(program: &ReportedProgram<'_>) -> Markup {
     }
 }
 
-/// Both layouts next to each other, drawn as SVG.
+/// Draws both layouts next to each other as SVG.
 fn sides(layouts: [&Layout<'_>; 2], kind: &str, label: &str, draw: impl Fn(usize) -> String) -> Markup {
     html! {
         div class=(format!("sides {kind}s")) { "\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bird's-eye view: every page of a layout as a square, coloured by heat, in rows of 128 KiB.
+//! Draws the overview: every page of a layout as a square, coloured by heat, in rows of 128 KiB.
 
 use super::pages::{CodePage, CodePages, bytes, class, percent, weight};
 use super::{Layout, PAGE};
@@ -7,21 +7,21 @@ use sediment_core::demangle::demangled;
 use sediment_core::escape;
 use std::fmt::Write as _;
 
-/// Pages of a row.
+/// Number of pages in a row.
 const ROW: u64 = 32;
 const CELL: u64 = 11;
 const STEP: u64 = 12;
 pub(super) const LEFT: u64 = 66;
 const TOP: u64 = 26;
 pub(super) const WIDTH: u64 = LEFT + ROW * STEP + 8;
-/// Rows of pages in 2 MiB.
+/// Number of rows for 2 MiB.
 const ROWS_OF_HUGE_PAGE: u64 = (2 << 20) / (PAGE * ROW);
-/// Functions that a page's title names.
+/// Number of functions in a page's title.
 const NAMED: usize = 3;
-/// Rows that the label of a huge page takes, above and below its own.
+/// Number of rows that the label of a huge page takes, above and below its own.
 const LABEL_ROWS: u64 = 1;
 
-/// The picture of one layout, which names each page's functions.
+/// Draws one layout, with titles that list each page's functions.
 pub(super) fn map(layout: &Layout<'_>, pages: &CodePages) -> String {
     let (shapes, height) = shapes(layout, pages, true);
     let title = escape::svg(&layout.title);
@@ -30,10 +30,10 @@ pub(super) fn map(layout: &Layout<'_>, pages: &CodePages) -> String {
     )
 }
 
-/// The shapes of the picture of one layout, and its height.
+/// Returns the shapes for one layout, and their height.
 pub(super) fn shapes(layout: &Layout<'_>, pages: &CodePages, is_named: bool) -> (String, u64) {
     let last = pages.pages.keys().next_back().map_or(0, |last| last / ROW);
-    // Rows are aligned in memory, so that lines for huge pages can be drawn.
+    // Rows are aligned to memory addresses, so that lines for huge pages can be drawn.
     let skew = pages.base / PAGE % ROW;
     let mut svg = String::new();
     let mut y = TOP;
@@ -81,13 +81,13 @@ pub(super) fn shapes(layout: &Layout<'_>, pages: &CodePages, is_named: bool) -> 
     (ticks + &svg, y + 6)
 }
 
-/// The first row from this page on that has heat.
+/// Returns the first row from this page on with heat.
 fn next_with_heat(pages: &CodePages, from: u64, skew: u64) -> Option<u64> {
     let hot = pages.pages.range(from..).find(|(_, page)| page.share > 0.0);
     hot.map(|(number, _)| (number + skew) / ROW)
 }
 
-/// Label to the left of a row, and the line above it where a huge page begins.
+/// Draws the label to the left of a row, and the line above it if a huge page begins there.
 fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
     let at = row * ROW * PAGE;
     if (first_row + row) % ROWS_OF_HUGE_PAGE == 0 {
@@ -99,7 +99,7 @@ fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
             LEFT + ROW * STEP
         );
     }
-    // Beside the label of a huge page there is no room for another.
+    // There is no room for another label next to the label of a huge page.
     let is_huge = |row: u64| (first_row + row) % ROWS_OF_HUGE_PAGE == 0;
     let near_huge =
         (row.saturating_sub(LABEL_ROWS)..=row + LABEL_ROWS).any(|near| near != row && is_huge(near));
@@ -114,7 +114,8 @@ fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
     }
 }
 
-/// The pages of a row; neighbours without heat are one shape. A layout names the functions of those with heat.
+/// Draws the pages of a row; neighbours without heat are one shape. With a layout, pages with heat get titles with
+/// their functions.
 fn cells(svg: &mut String, names: Option<&Layout<'_>>, here: &[(u64, &CodePage)], skew: u64, y: u64) {
     let of_one_shape =
         |a: &(u64, &CodePage), b: &(u64, &CodePage)| a.1.share <= 0.0 && b.1.share <= 0.0 && a.0 + 1 == b.0;
@@ -153,19 +154,19 @@ fn title(layout: &Layout<'_>, number: u64, page: &CodePage) -> String {
     )
 }
 
-/// A function's name as titles show it: demangled, and cut.
+/// Returns a function's name for titles: demangled, and cut.
 pub(super) fn short(name: &str) -> String {
     const LONGEST: usize = 60;
     cut(&demangled(name), LONGEST)
 }
 
-/// The same for data of the script, with characters that are not seen as `\u{hex}`.
+/// As [`short`], for data of the script: invisible characters become `\u{hex}`.
 pub(super) fn shown(name: &str, longest: usize) -> String {
     cut(&escape::terminal(&cut(&demangled(name), longest)), longest)
 }
 
-/// The same, cut to a number of characters: names of C++ and Rust lose parameters and namespaces before their last letters, as most
-/// functions of a program share their first letters.
+/// As [`short`], cut to a number of characters: names of C++ and Rust lose parameters and namespaces before their last
+/// characters, because most functions of a program have the same beginning.
 pub(super) fn tail(name: &str, longest: usize) -> String {
     let name = shown(name, usize::MAX);
     if name.chars().count() <= longest {
@@ -177,7 +178,7 @@ pub(super) fn tail(name: &str, longest: usize) -> String {
         match byte {
             b'<' | b'{' => depth += 1,
             b'>' | b'}' => depth = depth.saturating_sub(1),
-            // The space of an anonymous namespace is no list of parameters.
+            // The parentheses of an anonymous namespace are not parameters.
             b'(' if depth == 0 && at > begin => {
                 end = at;
                 break;
@@ -189,7 +190,7 @@ pub(super) fn tail(name: &str, longest: usize) -> String {
     match &name[begin..end] {
         "" => cut(&name, longest),
         last if begin == 0 => cut(last, longest),
-        // Ends of such names differ more than their begins.
+        // Such names differ more at their ends than at their beginnings.
         last => {
             let left_out = last.chars().count().saturating_sub(longest);
             format!("…{}", last.chars().skip(left_out).collect::<String>())

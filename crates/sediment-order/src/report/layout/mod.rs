@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A layout as a picture: functions on their pages, with their heat, before and after; one HTML file that needs nothing else.
+//! Draws layouts: functions on their pages, with their heat, before and after, in one self-contained HTML file.
 //!
-//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws a [`LayoutReport`] of them. The
-//! pictures are in the file, so that it can be read without script; the script searches them by the data of each program. A page's
-//! heat is the share of all calls that its functions have; the calls of a function are spread evenly over its bytes, as nothing is
-//! known of its inside. So that the file stays small whatever the program: rows of pages without heat are joined, neighbours
-//! of one heat are one shape, and single functions are drawn for the heaviest pages alone.
+//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws a
+//! [`LayoutReport`] of them. The file contains the pictures, so that it can be read without the script, which searches
+//! them with the data of each program. A page's heat is its functions' share of all calls; the calls of a function are
+//! spread evenly over its bytes, because nothing is known about its inside. To keep the file small for any program,
+//! rows of pages without heat are merged, neighbours with the same heat are one shape, and single functions are drawn
+//! only for the heaviest pages.
 
 mod calls;
 mod curve;
@@ -31,21 +32,21 @@ use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::FunctionKey;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 const PAGE: u64 = Geometry::COMMON.page;
 /// Alignment of functions in a predicted layout, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
-/// A symbol that says to be larger is drawn so large: it comes from a damaged symbol table.
+/// A symbol with a larger size is drawn with this size: it comes from a damaged symbol table.
 const LARGEST: u64 = 1 << 26;
 
 /// Profile data of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProfiledFunction {
-    /// Calls into it, in any unit that is the same for all.
+    /// Calls into it, in any unit that is the same for all functions.
     pub weight: u64,
-    /// Where an order puts it.
+    /// Group of the function in an order.
     pub group: GroupKind,
-    /// Rank of first use, where it is known.
+    /// Rank of first use, if it is known.
     pub first: Option<u64>,
 }
 
@@ -58,16 +59,16 @@ pub struct LayoutFunction<'a> {
     pub address: u64,
     /// Bytes of code.
     pub size: u64,
-    /// None: the profile does not have it.
+    /// `None`: the profile does not have the function.
     pub seen: Option<ProfiledFunction>,
-    /// Its place among the functions of [`ProfileByName`], where it has one.
+    /// Index in the functions of [`ProfileByName`], if it is there.
     pub id: Option<u32>,
 }
 
 /// Functions by address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout<'a> {
-    /// Heading of the layout: text from the caller, escaped where it is drawn.
+    /// Heading of the layout, not escaped yet.
     pub title: String,
     /// The functions, one for each address.
     pub functions: Vec<LayoutFunction<'a>>,
@@ -76,23 +77,23 @@ pub struct Layout<'a> {
 /// A program or library in a report.
 #[derive(Debug, Clone, Default)]
 pub struct ReportedProgram<'a> {
-    /// Any text.
+    /// Name, not escaped yet.
     pub name: String,
-    /// The layout to start from.
+    /// The original layout.
     pub before: Layout<'a>,
-    /// The layout in an order.
+    /// The layout with an order.
     pub after: Layout<'a>,
-    /// The object file or compilation unit of functions by their address before.
+    /// Object file or compilation unit of functions, by their address in the layout before.
     pub objects: HashMap<u64, String>,
     /// Calls of the profile.
     pub calls: ProfileCalls<'a>,
-    /// Predicted instruction TLB misses after, as a ratio of those before.
+    /// Ratio of the predicted instruction TLB misses after to those before.
     pub misses: Option<f64>,
-    /// Is it worth while, in a sentence; any text.
+    /// One sentence on the expected benefit, not escaped yet.
     pub verdict: String,
-    /// Share of the weight that is placed as ordered in the file after, in parts per million.
+    /// Share of the weight that the file after has placed as ordered, in parts per million.
     pub placed: Option<u64>,
-    /// Further facts, such as the linker: names and values, any text.
+    /// Further facts, such as the linker: names and values, not escaped yet.
     pub facts: Vec<(String, String)>,
     /// Functions that the compiler split by block counts.
     pub split: Vec<SplitFunction>,
@@ -107,49 +108,49 @@ pub struct SplitFunction {
     pub bytes: u64,
     /// Bytes of the cold part.
     pub cold_bytes: u64,
-    /// Weights of all blocks, and of those in the cold part; None where the file has another control-flow graph than was counted, or
-    /// does not number its blocks.
+    /// Weights of all blocks, and of the blocks in the cold part; `None` if the control-flow graph in the file differs
+    /// from the counted one, or if the file does not number its blocks.
     pub weights: Option<[u128; 2]>,
 }
 
-/// Instruction TLB misses that were counted or simulated.
+/// Counted or simulated instruction TLB misses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasuredMisses {
-    /// Misses after as a ratio of those before.
+    /// Ratio of the misses after to those before.
     pub ratio: f64,
-    /// True if a simulator found them.
+    /// True if they were simulated.
     pub is_simulated: bool,
 }
 
-/// All that a page shows.
+/// All data of a page.
 #[derive(Debug, Clone, Default)]
 pub struct LayoutReport<'a> {
-    /// Any text.
+    /// Title, not escaped yet.
     pub title: String,
-    /// Programs in the order of the page.
+    /// Programs in the order on the page.
     pub programs: Vec<ReportedProgram<'a>>,
     /// Instruction TLB misses of an experiment.
     pub measured: Option<MeasuredMisses>,
-    /// Time saved, as a sentence; any text. None: it was not measured.
+    /// A sentence on the saved time, not escaped yet. `None`: it was not measured.
     pub time: Option<String>,
-    /// Result of an evaluation, as HTML with its rules of style.
+    /// Result of an evaluation, as HTML with its CSS rules.
     pub evaluation: Option<(String, &'static str)>,
-    /// Sentences on how the page was made; any text.
+    /// Sentences on how the page was made, not escaped yet.
     pub notes: Vec<String>,
     /// Date, as text.
     pub date: String,
-    /// Number of the heaviest pages that are drawn function by function.
+    /// Number of the heaviest pages that are drawn with their functions.
     pub most_pages: usize,
 }
 
-/// Profile data by the name of a function and, where several have that name, its file.
+/// Profile data by a function's name and, if several have that name, by its file.
 #[derive(Debug, Clone, Default)]
 pub struct ProfileByName<'a> {
     by_name: HashMap<&'a str, Vec<(&'a FunctionKey, u32, ProfiledFunction)>>,
 }
 
 impl<'a> ProfileByName<'a> {
-    /// Of these functions.
+    /// Makes it from these functions.
     pub fn of(functions: impl Iterator<Item = (&'a FunctionKey, ProfiledFunction)>) -> Self {
         let mut heat = Self::default();
         for ((key, seen), id) in functions.zip(0..) {
@@ -165,7 +166,7 @@ impl<'a> ProfileByName<'a> {
     }
 }
 
-/// The layout of a linked file. Of several names at one address the heaviest stands for all.
+/// Makes the layout of a linked file. Of several names at one address, only the heaviest is used.
 #[must_use]
 pub fn linked<'a>(title: &str, binary: &'a Binary, heat: &ProfileByName<'_>) -> Layout<'a> {
     let mut functions: Vec<LayoutFunction<'a>> = Vec::new();
@@ -193,7 +194,8 @@ pub fn linked<'a>(title: &str, binary: &'a Binary, heat: &ProfileByName<'_>) -> 
     Layout { title: title.to_owned(), functions }
 }
 
-/// The layout that an order should give: the functions of these names one behind the other, behind them the rest as it lay.
+/// Makes the layout that an order should give: the functions with these names one after the other, followed by the rest
+/// in its former order.
 #[must_use]
 pub fn predicted<'a, 'n>(
     title: &str,

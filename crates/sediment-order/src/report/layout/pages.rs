@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of a layout with the calls and functions on each, and the steps of heat that pictures are drawn in.
+//! Pages of a layout with their calls and functions, and the steps of heat for pictures.
 
 use super::{Layout, LayoutFunction, PAGE};
 use std::collections::BTreeMap;
 
-/// A page that holds code.
+/// A page with code.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CodePage {
     /// Its share of all calls.
     pub(super) share: f64,
-    /// The functions that lie on it at least in part, by address: indices of the layout.
+    /// Functions that are at least partly on it, by address, as indices in the layout.
     pub(super) functions: Vec<u32>,
 }
 
-/// The pages of a layout, by number from the first.
+/// Pages of a layout, numbered from the first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CodePages {
     /// Address of the first page.
@@ -21,7 +21,7 @@ pub(super) struct CodePages {
     pub(super) pages: BTreeMap<u64, CodePage>,
 }
 
-/// Limit of the pages of a function that are counted.
+/// Largest number of pages of a function that are counted.
 const MOST_PAGES: u64 = 1 << 14;
 
 impl CodePages {
@@ -43,7 +43,7 @@ impl CodePages {
         Self { base: base * PAGE, pages }
     }
 
-    /// The pages with heat, the heaviest first.
+    /// Returns the pages with heat, the heaviest first.
     pub(super) fn by_heat(&self) -> Vec<(u64, &CodePage)> {
         let mut hot: Vec<(u64, &CodePage)> = self
             .pages
@@ -55,7 +55,7 @@ impl CodePages {
         hot
     }
 
-    /// Number of pages of `times` the size that hold this share of the calls.
+    /// Number of pages, each `times` as large, that contain this share of the calls.
     pub(super) fn holding(&self, share: f64, times: u64) -> u64 {
         let mut joined: BTreeMap<u64, f64> = BTreeMap::new();
         let first = self.base / PAGE;
@@ -64,7 +64,7 @@ impl CodePages {
         }
         let mut shares: Vec<f64> = joined.into_values().filter(|share| *share > 0.0).collect();
         shares.sort_by(|a, b| b.total_cmp(a));
-        // Shares that add up to all on paper may miss it by what rounding loses.
+        // A sum of shares that should reach the total may miss it by rounding.
         let wanted = shares.iter().sum::<f64>() * share * (1.0 - 1e-9);
         let mut sum = 0.0;
         let reached = shares.iter().position(|share| {
@@ -75,12 +75,12 @@ impl CodePages {
     }
 }
 
-/// Calls into a function; 0 where nothing is known of it.
+/// Calls into a function; 0 without data.
 pub(super) fn weight(function: &LayoutFunction<'_>) -> u64 {
     function.seen.map_or(0, |seen| seen.weight)
 }
 
-/// The shares of all calls at which the steps of heat begin, the hottest first, and what the legend says of each.
+/// Shares of all calls at which the steps of heat begin, the hottest first, with the texts of the legend.
 pub(super) const STEPS: [(f64, &str); 6] = [
     (0.1, "10 % of all calls or more"),
     (0.01, "1 to 10 %"),
@@ -90,12 +90,13 @@ pub(super) const STEPS: [(f64, &str); 6] = [
     (0.0, "less"),
 ];
 
-/// The class of a share: `h6` the hottest to `h1`, `c` for none at all.
+/// CSS class of a share: from `h6`, the hottest, to `h1`; `c` for none.
 pub(super) fn class(share: f64) -> &'static str {
     ["h6", "h5", "h4", "h3", "h2", "h1", "c"][heat_step(share)]
 }
 
-/// The colour of each step, the hottest first, then that of no calls, with one for text on it; those of the page's style in the light.
+/// Colour of each step, the hottest first, then the colour for no calls; each with a text colour. They are the colours
+/// of the page's light style.
 pub(in crate::report) const HEAT_COLOURS: [(&str, &str); 7] = [
     ("#650e38", "#ffffff"),
     ("#b02f3d", "#ffffff"),
@@ -106,7 +107,7 @@ pub(in crate::report) const HEAT_COLOURS: [(&str, &str); 7] = [
     ("#dfe4ea", "#1c2330"),
 ];
 
-/// The step of a share: an index of [`HEAT_COLOURS`].
+/// Step of a share, as an index of [`HEAT_COLOURS`].
 pub(in crate::report) fn heat_step(share: f64) -> usize {
     match share > 0.0 {
         true => STEPS.iter().position(|(least, _)| share >= *least).unwrap_or(STEPS.len() - 1),
@@ -114,7 +115,7 @@ pub(in crate::report) fn heat_step(share: f64) -> usize {
     }
 }
 
-/// A share in per cent, with as many digits as it takes.
+/// Formats a share in per cent, with as many digits as necessary.
 pub(in crate::report) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {
@@ -126,7 +127,7 @@ pub(in crate::report) fn percent(share: f64) -> String {
     }
 }
 
-/// A distance in the unit that suits it.
+/// Formats a distance in a suitable unit.
 pub(super) fn bytes(bytes: u64) -> String {
     match bytes {
         b if b >= 1 << 20 && b % (1 << 18) == 0 => format!("{} MiB", b as f64 / f64::from(1 << 20)),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The maps of pages of a report as one SVG file, where pictures are shown but no HTML is: a README, a comment, a slide.
+//! Writes the maps of pages in a report as one SVG file, for places that show pictures but not HTML: a README, a
+//! comment, a slide.
 //!
-//! It has no script, font or link. Its colours follow the viewer's preference for light or dark; they stand in the rules as they are, as
-//! viewers beside browsers read no custom properties.
+//! It has no script, font or link. Its colours follow the viewer's preference for light or dark. The rules contain
+//! literal colours, because viewers other than browsers do not support custom properties.
 
 use super::html::headline;
 use super::map::{LEFT, WIDTH, shapes};
@@ -12,18 +13,18 @@ use sediment_core::escape;
 use sediment_core::page::PALETTE;
 use std::fmt::Write as _;
 
-/// Between the two maps of a program.
+/// Distance between the two maps of a program.
 const GAP: u64 = 24;
-/// From a program's headline to its maps, with the legend between.
+/// Distance from a program's headline to its maps, with the legend in between.
 const HEAD: u64 = 96;
-/// A headline is cut so that it fits: letters of 17 px are about 9 px wide.
+/// Longest headline that fits, in characters: a character of 17 px is about 9 px wide.
 const LONGEST_HEADLINE: usize = 100;
 
-/// Rules of style, with the names of colours of the palette.
+/// CSS rules, with the names of colours in the palette.
 const RULES: &str = ".h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h4{fill:var(--h4)}.h5{fill:var(--h5)}.h6{fill:var(--h6)}\
 .c{fill:var(--cold)}text{fill:var(--ink)}.tick,.on{fill:var(--soft)}.huge{stroke:var(--soft)}.paper{fill:var(--paper)}";
 
-/// The pages of each program before and after, as an SVG file.
+/// Draws the pages of each program before and after as an SVG file.
 #[must_use]
 pub fn picture(report: &LayoutReport<'_>) -> String {
     let mut drawn = String::new();
@@ -47,7 +48,7 @@ pub fn picture(report: &LayoutReport<'_>) -> String {
     )
 }
 
-/// A program's headline, its part of the picture, and the height of that.
+/// Draws a program's headline and maps; returns them with their height.
 fn maps(program: &ReportedProgram<'_>, report: &LayoutReport<'_>) -> (String, String, u64) {
     let sides = [(&program.before, "before"), (&program.after, "after")];
     let pages = sides.map(|(layout, _)| CodePages::of(layout));
@@ -71,7 +72,7 @@ fn maps(program: &ReportedProgram<'_>, report: &LayoutReport<'_>) -> (String, St
     (title, svg, height)
 }
 
-/// The meanings of the colours, in a row.
+/// Draws the meanings of the colours in a row.
 fn legend() -> String {
     let steps = (1..=STEPS.len()).rev().zip(STEPS).map(|(step, (_, meaning))| (format!("h{step}"), meaning));
     let mut x = LEFT;
@@ -92,7 +93,7 @@ enum Scheme {
     Dark,
 }
 
-/// The rules with the colours of a scheme.
+/// Returns the rules with the colours of a scheme.
 fn resolved(scheme: Scheme) -> String {
     let mut rules = String::new();
     let mut parts = RULES.split("var(--");
@@ -105,7 +106,7 @@ fn resolved(scheme: Scheme) -> String {
     rules
 }
 
-/// A colour of the palette, which has those of the dark behind those of the light.
+/// Returns a colour of the palette, in which dark colours come after light ones.
 fn colour(name: &str, scheme: Scheme) -> &'static str {
     let (light, dark) = PALETTE.split_once("@media").unwrap_or((PALETTE, PALETTE));
     let text = match scheme {
@@ -120,7 +121,7 @@ fn colour(name: &str, scheme: Scheme) -> &'static str {
 mod tests {
     use super::{Scheme, resolved};
 
-    /// A name that the palette lacks would leave an empty colour, which is black to a viewer.
+    /// A name that is not in the palette would leave an empty colour, which viewers show as black.
     #[test]
     fn every_colour_is_of_the_palette() {
         let [light, dark] = [Scheme::Light, Scheme::Dark].map(resolved);

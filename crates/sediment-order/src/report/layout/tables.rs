@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of a program: pages by share of the calls, groups, heaviest functions and those that the compiler split.
+//! Tables of a program: pages by share of the calls, groups, heaviest functions, and functions that the compiler split.
 
 use super::map::shown;
 use super::pages::{CodePages, bytes, percent, weight};
@@ -10,14 +10,14 @@ use sediment_core::callgraph::GroupKind;
 use sediment_core::page::Text;
 use std::collections::HashMap;
 
-/// The shares of all calls that pages are counted for.
+/// Shares of all calls for which pages are counted.
 const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-/// Functions of the tables.
+/// Number of functions in a table.
 const HEAVIEST: usize = 40;
 /// Longest name in a table, in characters.
 const LONGEST: usize = 120;
 
-/// Name of a region of a page: that of its program is added where there are `several`.
+/// Name of a region of the page. `of`: the program, which is added if the page has several.
 pub(super) fn labelled(text: &str, of: Option<&str>) -> String {
     match of {
         Some(program) => format!("{text}, {}", shown(program, LONGEST)),
@@ -25,7 +25,7 @@ pub(super) fn labelled(text: &str, of: Option<&str>) -> String {
     }
 }
 
-/// A table of the pages that hold each share of the calls. `of`: the program, where a page has several.
+/// Table of the number of pages that contain each share of the calls. `of`: the program, if the page has several.
 pub(super) fn pages_by_share(pages: &[CodePages; 2], of: Option<&str>) -> Markup {
     let titles =
         ["4 KiB", "2 MiB"].map(|size| ["before", "after"].map(|when| format!("pages of {size}, {when}")));
@@ -39,7 +39,7 @@ pub(super) fn pages_by_share(pages: &[CodePages; 2], of: Option<&str>) -> Markup
     table(&labelled("Pages by share of the calls", of), &titles.collect::<Vec<_>>(), rows.into_iter())
 }
 
-/// A table of the groups of a layout.
+/// Table of the groups of a layout.
 pub(super) fn groups(after: &Layout<'_>, of: Option<&str>) -> Markup {
     let total = total(after);
     let groups = [GroupKind::Hot, GroupKind::Startup, GroupKind::Warm, GroupKind::Unprofiled];
@@ -59,7 +59,8 @@ pub(super) fn groups(after: &Layout<'_>, of: Option<&str>) -> Markup {
     table(&labelled("Groups", of), &titles, rows)
 }
 
-/// The functions with the most calls, with their pages in both layouts. `numbers`: those of the functions after in the data.
+/// Table of the functions with the most calls, with their pages in both layouts. `numbers`: numbers of the functions
+/// after in the data.
 pub(super) fn heaviest(
     program: &ReportedProgram<'_>,
     pages: &[CodePages; 2],
@@ -104,7 +105,7 @@ pub(super) fn heaviest(
     }
 }
 
-/// The functions whose cold blocks the compiler parted, heaviest first.
+/// Table of the functions whose cold blocks the compiler separated, heaviest first.
 pub(super) fn split(functions: &[SplitFunction], of: Option<&str>) -> Markup {
     let mut heaviest: Vec<&SplitFunction> = functions.iter().collect();
     heaviest.sort_by(|a, b| b.weights.cmp(&a.weights).then_with(|| a.name.cmp(&b.name)));
@@ -138,7 +139,7 @@ pub(super) fn split(functions: &[SplitFunction], of: Option<&str>) -> Markup {
     }
 }
 
-/// A bar of a hot and a cold part.
+/// Bar with a hot and a cold part.
 fn parts_bar(hot: u64, cold: u64) -> Markup {
     const WIDTH: f64 = 60.0;
     let width = WIDTH * hot as f64 / (hot + cold).max(1) as f64;
@@ -171,7 +172,7 @@ fn table(label: &str, titles: &[String], rows: impl Iterator<Item = Vec<String>>
     }
 }
 
-/// The head of a table.
+/// Header of a table.
 fn row_of(titles: &[String]) -> Markup {
     html! {
         thead {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiled code by library and object file: a tile for each, as large as its code, as warm as its share of all calls.
+//! Draws profiled code by library and object file: a tile for each, whose area is the size of its code and whose heat
+//! is its share of all calls.
 //!
 //! **Tiles** are laid out in rows that are as square as possible (Bruls, Huizing, van Wijk: Squarified Treemaps, 2000), first the libraries, then
 //! the object files of each. Both are sorted by size and, on a tie, by name.
@@ -14,15 +15,15 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
-/// Room for a library's name.
+/// Height for a library's name.
 const TITLE: f64 = 16.0;
-/// Tiles of a library; the rest are one.
+/// Largest number of tiles in a library; the rest is one tile.
 const MOST: usize = 240;
-/// Name of the tile of the rest, which is marked as such: a file may have the same name.
+/// Name of the tile for the rest, which is marked because a file may have the same name.
 const REST: &str = "smaller files";
-/// Bytes of a function whose size the profile does not have.
+/// Assumed size in bytes of a function whose size is not in the profile.
 const UNKNOWN: u64 = 64;
-/// Width of a letter.
+/// Width of a character.
 const LETTER: f64 = 6.2;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,10 +49,10 @@ struct TileArea {
     height: f64,
 }
 
-/// A library or program with the sum of its tiles, and its object files; the one without a name is of small ones.
+/// A library or program with the sum of its tiles, and its object files; the one without a name combines small files.
 type LibraryTiles<'a> = (&'a str, Tile, Vec<(Option<&'a str>, Tile)>);
 
-/// Libraries with profiled code, the largest first.
+/// Returns libraries with profiled code, the largest first.
 fn libraries<'a>(program: &'a ReportedProgram<'_>) -> Vec<LibraryTiles<'a>> {
     let mut libraries: BTreeMap<&str, BTreeMap<&str, Tile>> = BTreeMap::new();
     for function in &program.before.functions {
@@ -83,7 +84,7 @@ fn libraries<'a>(program: &'a ReportedProgram<'_>) -> Vec<LibraryTiles<'a>> {
     rows
 }
 
-/// The picture; None where nothing was profiled.
+/// Draws the tiles; `None` if nothing was profiled.
 pub(super) fn treemap(program: &ReportedProgram<'_>) -> Option<String> {
     let rows = libraries(program);
     if rows.is_empty() {
@@ -142,7 +143,7 @@ pub(super) fn treemap(program: &ReportedProgram<'_>) -> Option<String> {
     ))
 }
 
-/// By size; of many, the small ones as one without a name.
+/// Sorts tiles by size; if there are many, the small ones become one without a name.
 fn largest(mut tiles: Vec<(Option<&str>, Tile)>) -> Vec<(Option<&str>, Tile)> {
     tiles.sort_by_key(|(_, tile)| std::cmp::Reverse(tile.bytes));
     if tiles.len() > MOST {
@@ -168,7 +169,7 @@ fn label(svg: &mut String, class: &str, text: &str, x: f64, y: f64, width: f64) 
     );
 }
 
-/// An area for each size, which are descending, in rows along the shorter side.
+/// Returns an area for each size, in rows along the shorter side. Sizes must descend.
 fn squarified(sizes: &[f64], whole: TileArea) -> Vec<TileArea> {
     let mut areas = Vec::with_capacity(sizes.len());
     let mut left = whole;
@@ -220,7 +221,7 @@ mod tests {
             assert!((area.width * area.height - size).abs() < 1e-9, "{area:?}");
             assert!(area.x + area.width < 6.0 + 1e-9 && area.y + area.height < 4.0 + 1e-9);
         }
-        // The example of the paper: the first two are 3 by 2.
+        // The example from the paper: the first two areas are 3 by 2.
         let first: Vec<[f64; 2]> = areas[..2].iter().map(|area| [area.width, area.height]).collect();
         assert_eq!(first, [[3.0, 2.0]; 2]);
         assert_eq!(areas.len(), sizes.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The heaviest pages, each a line of 4 KiB with its functions.
+//! Draws the heaviest pages, each as a line of 4 KiB with its functions.
 
 use super::map::{short, tail};
 use super::pages::{CodePages, bytes, class, percent, weight};
@@ -14,15 +14,15 @@ const RIGHT: f64 = 66.0;
 const STEP: f64 = 18.0;
 const HEIGHT: f64 = 15.0;
 const TOP: f64 = 26.0;
-/// A shape that is narrower is joined with its neighbour of the same heat.
+/// A narrower shape is merged with its neighbour of the same heat.
 const NARROWEST: f64 = 1.0;
-/// Width of a letter of the names on shapes.
+/// Width of a character in the names on shapes.
 const LETTER: f64 = 6.2;
-/// Fewer letters of a name say nothing.
+/// Fewest characters of a name that are useful.
 const LEAST_LETTERS: usize = 5;
 
-/// The heaviest pages of a layout, at most `most`, by address.
-/// `numbers`: those of its functions in the data of the script, where they are not their positions.
+/// Draws the heaviest pages of a layout, at most `most`, by address. `numbers`: the numbers of its functions in the
+/// data of the script, if they differ from their indices.
 pub(super) fn zoom(layout: &Layout<'_>, pages: &CodePages, most: usize, numbers: Option<&[u32]>) -> String {
     let total = layout.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
     let mut chosen: Vec<u64> = pages.by_heat().into_iter().take(most).map(|(number, _)| number).collect();
@@ -69,7 +69,7 @@ pub(super) fn zoom(layout: &Layout<'_>, pages: &CodePages, most: usize, numbers:
     )
 }
 
-/// A page as a line of the picture.
+/// A page drawn as a line.
 #[derive(Clone, Copy)]
 struct PageLine {
     start: u64,
@@ -98,7 +98,7 @@ fn functions(
         }
         let share = weight(function) as f64 / total;
         let class = if function.seen.is_none() { "c" } else { class(share) };
-        // A hair of paper between neighbours.
+        // A thin gap between neighbours.
         let width = (to - from - 0.6).max(0.6);
         let number = numbers.map_or(at, |numbers| numbers[at as usize]);
         let _ = write!(
