@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment diff`: compares two profiles in words, or prints one as lines for git.
+//! `sediment diff` compares two profiles, or prints one line by line for git.
 
 use crate::files;
 use crate::inputs::{read_profile, tell_nameless};
@@ -53,12 +53,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.result(&in_words(&before, &after, &names, arguments.top))
 }
 
-/// A share in units of 10^-15 as percent with two decimals; the quotient of two floats is exact enough for display.
+/// Formats a share in units of 10^-15 as per cent with two decimals; the quotient of two floats is exact enough for
+/// display.
 fn percent(share: u128) -> String {
     format!("{:.2} %", 100.0 * share as f64 / SHARE_TOTAL as f64)
 }
 
-/// Parts per million as percent, cut to two decimals.
+/// Formats parts per million as per cent, cut to two decimals.
 pub(super) fn parts(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }
@@ -189,8 +190,9 @@ fn list(text: &mut String, what: &str, moved: &[&Moved], top: usize, share: impl
     }
 }
 
-/// A profile by lines. git calls no comparison an error and stops at a file that cannot be shown, so what is no profile, such as a
-/// drawing of the same ending or a version that was damaged, is shown as it is.
+/// Returns a profile as lines. git reports an error for a failed textconv and stops at a file that cannot be shown.
+/// Therefore anything that is not a profile, such as a drawing with the same extension or a damaged version, is shown
+/// unchanged.
 fn for_git(bytes: &[u8]) -> String {
     match text::parse(bytes) {
         Ok((profile, _)) => as_lines(&profile),
@@ -198,8 +200,8 @@ fn for_git(bytes: &[u8]) -> String {
     }
 }
 
-/// A line for each function and each call, in the order of their names, with shares to two decimals: profiles that print alike
-/// have equal lines.
+/// Returns a line for each function and each call, in the order of their names, with shares to two decimals. Profiles
+/// that print alike have equal lines.
 fn as_lines(profile: &Profile) -> String {
     let mut text = format!(
         "recorded by {}\nmachines {}\nrecordings {}\n",
@@ -222,7 +224,7 @@ fn as_lines(profile: &Profile) -> String {
     let sum =
         profile.edges().iter().fold(0u128, |sum, (_, _, facts)| sum.saturating_add(facts.count.unwrap_or(0)));
     for (caller, callee, facts) in profile.edges() {
-        // Only for the eye: the quotient of two floats is near enough.
+        // For display only: the quotient of two floats is exact enough.
         let seen = facts.count.filter(|_| sum > 0).map(|count| 100.0 * count as f64 / sum as f64);
         let share = match (seen, facts.static_calls) {
             (Some(share), _) => format!("{share:.2} %"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment draw`: the most frequent calls of a profile as a picture, by Graphviz' `dot`.
+//! `sediment draw` draws the most frequent calls of a profile with Graphviz' `dot`.
 
 use crate::files;
 use crate::inputs::{self, read_profile, tell_nameless};
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The largest picture that is taken from `dot`, in bytes.
+/// Largest picture that is accepted from `dot`, in bytes.
 const LARGEST_PICTURE: u64 = 256 << 20;
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
 }
 
-/// The functions that --around means.
+/// Returns the functions named by --around.
 fn functions_around(profile: &Profile, arguments: &Arguments) -> Result<Vec<FunctionIndex>> {
     let mut found = Vec::new();
     for typed in &arguments.around {
@@ -108,7 +108,7 @@ fn functions_around(profile: &Profile, arguments: &Arguments) -> Result<Vec<Func
     Ok(found)
 }
 
-/// Runs `dot` on a text of our own.
+/// Runs `dot` on text that this program wrote.
 fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
     let mut child = Command::new("dot")
         .arg(format!("-T{format}"))
@@ -125,7 +125,7 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
         return Err(Error::new(ErrorCode::ProgramFailed, "cannot connect to `dot`"));
     };
     let text = text.to_owned();
-    // `dot` may end without reading everything: its exit status tells, not the pipe.
+    // `dot` may end without reading all input: its exit status shows errors, not the pipe.
     let writer = std::thread::spawn(move || drop(input.write_all(text.as_bytes())));
     let reader = std::thread::spawn(move || {
         let mut picture = Vec::new();
@@ -146,7 +146,7 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
     Ok(picture)
 }
 
-/// Waits for a process, and ends it when the time is over.
+/// Waits for a process, and ends it at the time limit.
 fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus> {
     let failed = |error: std::io::Error| Error::new(ErrorCode::Io, format!("cannot wait for `dot`: {error}"));
     let started = Instant::now();

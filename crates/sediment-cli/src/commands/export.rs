@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment export`: a profile, or recordings with addresses, as a file that another program reads: a compiler, or a query engine.
+//! `sediment export` converts a profile, or recordings with addresses, to a file for another program: a compiler or a
+//! query engine.
 
 use crate::files::{self, RecordingSource, SystemFiles};
 use crate::inputs::recordings::Inputs;
@@ -90,7 +91,7 @@ impl ExportFormat {
     }
 }
 
-/// A share in per cent, as thousandths.
+/// Parses a share in per cent; returns thousandths.
 fn thousandths(text: &str) -> std::result::Result<u32, String> {
     let percent: f64 = text.trim_end_matches(['%', ' ']).parse().map_err(|_| "not a number".to_owned())?;
     let is_share = (1.0..=100.0).contains(&percent);
@@ -166,7 +167,8 @@ impl ExportOptions {
         }
     }
 
-    /// Rows of each profile, with its number: profiles stay apart, so that a query can select, weigh and add them.
+    /// Writes rows of each profile with its number: profiles stay separate, so that a query can select, weight and add
+    /// them.
     fn write_rows(&self, ui: &Ui) -> Result<()> {
         let mut text = String::new();
         for (number, path) in self.profiles.iter().enumerate() {
@@ -199,7 +201,7 @@ impl ExportOptions {
         files::write(&self.output, text.as_bytes(), ui)
     }
 
-    /// An order of functions as the times of their first calls.
+    /// Writes an order of functions as times of their first calls.
     fn write_order(&self, ui: &Ui) -> Result<()> {
         let [path] = &self.profiles[..] else {
             return Err(Error::new(ErrorCode::Usage, "gcc-order needs exactly one ordering file"));
@@ -237,7 +239,7 @@ impl ExportOptions {
         files::write(&self.output, &go::default_pgo(&sites), ui)
     }
 
-    /// A recording, and where its programs are.
+    /// Reads a recording, and finds its programs.
     fn recording(&self, path: &Path, ui: &Ui) -> Result<(read::Recording, SystemFiles)> {
         let program = self.binary.first().map(|path| path.to_string_lossy().into_owned());
         let settings = ReadSettings { executions: true, program, ..ReadSettings::default() };
@@ -247,12 +249,12 @@ impl ExportOptions {
     }
 }
 
-/// True for a profile of pprof, which names lines itself.
+/// True for a pprof profile, which contains source lines itself.
 fn is_pprof(source: &RecordingSource) -> Result<bool> {
     Ok(read::find(source, &ReadSettings::default())?.name == pprof::READER.name)
 }
 
-/// Hint with the commands that count blocks.
+/// Returns a hint with the commands that count blocks.
 fn of_blocks(flag: &str) -> String {
     format!(
         "compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/beyond-functions.md)"

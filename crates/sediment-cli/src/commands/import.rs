@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment import`: any profiler's files in, one profile out.
+//! `sediment import` converts a profiler's files to one profile.
 
 use crate::files::{self, SystemFiles};
 use crate::inputs::recordings::{self, Inputs, no_order};
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     arguments.refuse_one_file_for_two()?;
-    // Writing a trace is a line of its own.
+    // Writing a trace prints a line of its own.
     ui.keep_short(if arguments.trace.is_some() { 1 } else { 2 });
     if let Some(files) = llvm_profdata::find(&arguments.recordings)? {
         arguments.refuse_options_of_recordings("a compiler's counters")?;
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let counters = unit_counters::find(&arguments.recordings)?;
     let settings = arguments.settings();
-    // A folder with compilers' files is one of these, whatever else lies in it.
+    // A folder with compilers' files is read as such, whatever other files it contains.
     let mut recordings = Cow::Borrowed(&arguments.recordings);
     let units = match &counters {
         None => match unit_graphs::find(&arguments.recordings, ui) {
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             found => found?,
         },
         Some(files) if files.has_names() => None,
-        // Counters without names may lie beside call graphs; where they do not, the error is that of counters.
+        // Counters without names may be next to call graphs; without call graphs, the error is about counters.
         Some(_) => unit_graphs::find(&arguments.recordings, ui).ok().flatten(),
     };
     if let (Some(files), None) = (&counters, &units) {
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
     let trace = arguments.trace.as_deref();
-    // The first line says how much was imported.
+    // The first line states how much was imported.
     ui.hold();
     let (recording, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
     inputs::tell_gaps(&resolved.profile, ui);
@@ -125,11 +125,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.write(&resolved.profile, Some((&recording, &resolved)), ui)
 }
 
-/// Per cent of the recorded weight below which the first line is a warning, and above which its loss has no cause there.
+/// Limits of the imported share of the recorded weight, in per cent: below the first, the first line of the output is a
+/// warning; above the second, it omits the cause of the loss.
 const LITTLE: f64 = 50.0;
 const NEARLY_ALL: f64 = 99.0;
 
-/// Functions and weight of an imported profile, of how much, and what most of the rest was, for one line.
+/// One line with the functions and weight of an imported profile, the total, and the largest part of the rest.
 fn imported_summary(resolved: &Resolved) -> String {
     let imported = &resolved.imported;
     if imported.kept == imported.of {
@@ -142,7 +143,7 @@ fn imported_summary(resolved: &Resolved) -> String {
     let functions = counted(grouped(resolved.profile.function_count()), "function");
     let unit = if imported.is_own_cost { "own cost" } else { "calls" };
     let percent = imported.percent();
-    // What is lost is never rounded away.
+    // A loss is never rounded to zero.
     let percent = match percent {
         _ if percent > 99.9 => "over 99.9".to_owned(),
         _ if percent < 1.0 => format!("{percent:.2}"),
@@ -154,7 +155,7 @@ fn imported_summary(resolved: &Resolved) -> String {
     format!("{functions}, {} of {} {unit} ({percent} %){cause}", grouped(imported.kept), grouped(imported.of))
 }
 
-/// Warns of what was skipped beyond a hundredth of the weight; the first line has the largest loss.
+/// Warns of skipped items above one per cent of the weight; the first line already has the largest loss.
 fn warn_of_losses(resolved: &Resolved, ui: &Ui) {
     let imported = &resolved.imported;
     for (reason, weight) in imported.losses.iter().skip(1) {
@@ -165,7 +166,7 @@ fn warn_of_losses(resolved: &Resolved, ui: &Ui) {
     }
 }
 
-/// Names of formats; those of former releases are hidden, and refused by the library with their replacement.
+/// Names of formats. Formats of earlier releases are hidden; the library refuses them with advice on the replacement.
 fn format_names() -> Vec<PossibleValue> {
     let names = read::READERS.iter().map(|reader| PossibleValue::new(reader.name));
     let former = read::FORMER_FORMATS.iter().map(|format| PossibleValue::new(format.name).hide(true));
@@ -233,7 +234,7 @@ impl Arguments {
         }
     }
 
-    /// Refuses options that say how to read a recording; `what` is read instead.
+    /// Refuses options for reading a recording; `what` is read instead.
     fn refuse_options_of_recordings(&self, what: &str) -> Result<()> {
         let others = [
             (self.trace.is_some(), "--trace"),

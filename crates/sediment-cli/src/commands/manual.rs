@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment manual`, for packagers of sediment: a man page for each command, for those of upstream sediment too, and completions for shells. All are
-//! made from the definitions by which the arguments are parsed.
+//! `sediment manual`, for packagers of sediment, writes a man page for each command, including upstream sediment's, and
+//! shell completions. All are made from the definitions of the argument parser.
 
 use super::{SedimentProgram, legacy};
 use crate::files;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Page of the name by which cargo calls the program.
+/// Man page for the name under which cargo calls the program.
 const CARGO_PAGE: &str = ".TH cargo-sediment 1 \"\" \"\" Sediment
 .SH NAME
 cargo\\-sediment \\- Optimize the programs of a Cargo workspace
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
 }
 
-/// Command of bash, fish and zsh that prints the names of the installed packages, a line each.
+/// Command for bash, fish and zsh that prints the names of the installed packages, one per line.
 const PACKAGES: &str = r"dpkg-query -W -f '${Package}\n' 2>/dev/null || rpm -qa --qf '%{NAME}\n' 2>/dev/null";
 
 const BASH_PACKAGES: &str = r#"
@@ -108,7 +108,7 @@ _sediment_packages() {
 }
 "#;
 
-/// The options of `collect` that a value follows, as they are typed.
+/// Options of `collect` that have a value, as typed.
 fn options_with_values() -> String {
     let program = SedimentProgram::command();
     let collect = program.find_subcommand("collect").into_iter().flat_map(clap::Command::get_arguments);
@@ -120,7 +120,8 @@ fn options_with_values() -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
-/// A shell's completions, and the names of the installed packages for `collect`: the generator knows fixed values alone.
+/// Returns a shell's completions with the names of installed packages for `collect`: the generator supports only fixed
+/// values.
 fn with_packages(shell: Shell, text: &str) -> String {
     let own = |own: &str| own.replace("PACKAGES", PACKAGES).replace("WITH_VALUES", &options_with_values());
     match shell {
@@ -133,14 +134,14 @@ fn with_packages(shell: Shell, text: &str) -> String {
                 _ => format!("{line}\n"),
             });
             let text: String = lines.collect();
-            // The last lines call what stands before them.
+            // The last lines call the functions before them.
             let end = text.rfind("\nif [").map_or(text.len(), |at| at + 1);
             format!("{}{}\n{}", &text[..end], own(ZSH_PACKAGES).trim_start(), &text[end..])
         }
     }
 }
 
-/// A page with the values of options in its synopsis, which the generator does not print.
+/// Returns a page with the values of options in its synopsis, which the generator does not print.
 fn with_values(command: &clap::Command, page: &str) -> String {
     let Some((head, rest)) = page.split_once(".SH SYNOPSIS\n") else { return page.to_owned() };
     let (synopsis, tail) = rest.split_once('\n').unwrap_or((rest, ""));
@@ -158,12 +159,12 @@ fn with_values(command: &clap::Command, page: &str) -> String {
     format!("{head}.SH SYNOPSIS\n{synopsis}\n{tail}")
 }
 
-/// True for a command of this program, false for one of upstream sediment.
+/// True for a command of this program, false for a command of upstream sediment.
 fn is_own(name: &str) -> bool {
     name == "sediment" || name.starts_with("sediment-")
 }
 
-/// Exit codes, with their meanings.
+/// Exit codes and their meanings.
 const CODES: [(&str, &str); 8] = [
     ("0", "Done."),
     ("1", "Failed."),
@@ -175,7 +176,7 @@ const CODES: [(&str, &str); 8] = [
     ("130", "Interrupted."),
 ];
 
-/// Commands, a variable that they read, and its meaning; without commands it is for all.
+/// Commands, a variable that they read, and its meaning; no commands means all.
 const VARIABLES: &[(&[&str], &str, &str)] = &[
     (
         &["order", "doctor", "eval-noise"],
@@ -200,7 +201,7 @@ const VARIABLES: &[(&[&str], &str, &str)] = &[
     (&[], "TMPDIR", "Folder of temporary files."),
 ];
 
-/// Commands, a file of theirs, and its contents.
+/// Commands, a file that they use, and its contents.
 const FILES: &[(&[&str], &str, &str)] = &[
     (&["optimize"], "sediment.toml", "The project file: what the command line does not say."),
     (&["optimize"], ".sediment", "The working folder: results, levels, reports, and the copy of the tree."),
@@ -213,7 +214,7 @@ const FILES: &[(&[&str], &str, &str)] = &[
     (&["wrapper"], "/usr/libexec/sediment/compilers", "Scripts in front of GCC's own compilers."),
 ];
 
-/// Sections on exit codes, variables and files, which the generator does not know.
+/// Returns sections on exit codes, variables and files, which the generator does not support.
 fn more_sections(name: &str) -> String {
     let command = name.strip_prefix("sediment-").unwrap_or_default();
     let mut text = String::from(".SH \"EXIT STATUS\"\n");
@@ -237,7 +238,7 @@ fn more_sections(name: &str) -> String {
     text
 }
 
-/// The page of a command and those of its commands; `written` gets their files.
+/// Writes the page of a command and of its subcommands; adds the files to `written`.
 fn write_pages(command: &clap::Command, folder: &Path, written: &mut Vec<PathBuf>, ui: &Ui) -> Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let mut text = Vec::new();

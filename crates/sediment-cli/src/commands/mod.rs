@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands, one file each, in the order of the work. Commands of upstream sediment are further names of this program.
+//! The commands, one file each, in the order in which they are used. Commands of upstream sediment are further names of
+//! this program.
 
 mod advise;
 mod collect;
@@ -71,7 +72,7 @@ enum SedimentCommand {
     Manual(manual::Arguments),
 }
 
-/// Runs the command that the arguments name.
+/// Runs the command given by the arguments.
 pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
     if let Some((name, rest)) = legacy::called_as(&arguments) {
         return legacy::run(name, rest, ui);
@@ -112,11 +113,11 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// Help and version are results; anything else that the parser stops at is a usage error.
+/// Help and version are results; any other reason for the parser to stop is a usage error.
 fn usage(error: &clap::Error, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
     if error.use_stderr() {
         let mut text = error.render().to_string();
-        // What was typed stays in its line.
+        // The user's input must stay on one line.
         for (_, value) in error.context() {
             if let ContextValue::String(word) = value {
                 text = text.replace(word.as_str(), &sediment_core::escape::terminal(word));

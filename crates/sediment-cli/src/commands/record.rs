@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment record`: records a program or running processes, and writes the profile.
+//! `sediment record` records a program or running processes, and writes the profile.
 
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
@@ -87,7 +87,7 @@ struct LinesOutput {
     skipped: Vec<SkippedItems>,
 }
 
-/// The only format of executions by source line.
+/// The only format for executions by source line.
 fn llvm_sample() -> PossibleValue {
     PossibleValue::new("llvm-sample").help("Sample profile for clang (-fprofile-sample-use=FILE) and rustc")
 }
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(made.exit_code())
 }
 
-/// Writes the facts for programs. The contents are a profile or lines.
+/// Writes JSON about the recording. The contents are a profile or lines.
 fn write_json(
     file: &Path,
     made: &ResolvedRecording,
@@ -174,7 +174,7 @@ fn write_lines(made: &ResolvedRecording, arguments: &Arguments, output: &Path, u
         Ok(resolved) => resolved,
         Err(error) => {
             let mut hint = "build the program with -g, or install its debug symbols".to_owned();
-            // Of standard output, nothing can be set aside.
+            // With standard output, there is no older file to keep.
             if !files::is_standard_output(output) {
                 let all = write_whole(whole, output, ui)?;
                 hint = format!("{hint}; the profile of its functions is in {}", files::display(&all));
@@ -202,12 +202,13 @@ fn write_lines(made: &ResolvedRecording, arguments: &Arguments, output: &Path, u
     Ok(made.exit_code())
 }
 
-/// Says where an older output is kept.
+/// Describes where an older output is kept.
 fn kept_as(older: Option<&Path>) -> String {
     older.map_or_else(String::new, |older| format!(" (the older one is {})", files::display(older)))
 }
 
-/// The part of a profile that `--only` names; None for all of it. The error is what was recorded, where none of it is named.
+/// Returns the part of a profile selected by `--only`; `None` for all of it. If nothing matches, the error lists the
+/// recorded programs.
 fn kept(profile: &Profile, only: &[Glob]) -> std::result::Result<Option<Profile>, String> {
     if only.is_empty() {
         return Ok(None);
@@ -221,7 +222,7 @@ fn kept(profile: &Profile, only: &[Glob]) -> std::result::Result<Option<Profile>
     Ok(Some(parts::only(profile, &kept)))
 }
 
-/// The error where no program or library that `--only` names executed a function.
+/// Error if no program or library selected by `--only` executed a function.
 fn nothing_executed(recording: &Recording, files: &SystemFiles) -> Error {
     let loaded: BTreeSet<String> =
         recording.dsos().iter().filter_map(|dso| recordings::label(dso, files)).collect();
@@ -230,7 +231,7 @@ fn nothing_executed(recording: &Recording, files: &SystemFiles) -> Error {
         .with_hint(format!("loaded: {}", loaded.join(", ")))
 }
 
-/// Keeps a recording of which `--only` names nothing beside the output: it may have taken hours.
+/// If `--only` matches nothing, keeps the whole recording next to the output, because it may have taken hours.
 fn set_aside_whole(profile: &Profile, recorded: &str, output: &Path, ui: &Ui) -> Result<Error> {
     let what = "--only matches no recorded program or library";
     if files::is_standard_output(output) {
@@ -245,7 +246,7 @@ fn set_aside_whole(profile: &Profile, recorded: &str, output: &Path, ui: &Ui) ->
         }))
 }
 
-/// Writes a whole profile beside an output that cannot be written, as OUTPUT.all.
+/// Writes a whole profile next to an output that cannot be written, as OUTPUT.all.
 fn write_whole(profile: &Profile, output: &Path, ui: &Ui) -> Result<PathBuf> {
     let mut name = output.as_os_str().to_owned();
     name.push(".all");
@@ -255,7 +256,7 @@ fn write_whole(profile: &Profile, output: &Path, ui: &Ui) -> Result<PathBuf> {
     Ok(all)
 }
 
-/// Target of a recording on the command line.
+/// Returns the target of a recording from the command line.
 pub(super) fn target(command: &[OsString], pid: &[i32], system: bool) -> RecordingTarget {
     if system {
         RecordingTarget::System

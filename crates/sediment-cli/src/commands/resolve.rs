@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment resolve`: gives names to the functions that were recorded in stripped files, by the debug files of those builds.
+//! `sediment resolve` names functions that were recorded in stripped files, with the debug files of the same builds.
 
 use crate::distribution;
 use crate::files::{self, DEBUGINFOD, DebugSources};
@@ -145,7 +145,7 @@ fn tell(outcome: &NamingOutcome, ui: &Ui) {
     }
 }
 
-/// The error for a profile of which nothing could be named.
+/// Error for a profile in which nothing could be named.
 fn not_found(outcomes: &[NamingOutcome]) -> Error {
     let builds: Vec<String> =
         outcomes.iter().map(|outcome| format!("{} {}", outcome.label, outcome.build_id)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment split`: a profile into one file for each program and library.
+//! `sediment split` splits a profile into one file for each program and library.
 
 use crate::files;
 use crate::inputs::{read_profile, tell_nameless};
@@ -65,7 +65,7 @@ pub(super) struct SplitPart {
     calls: Digits,
 }
 
-/// Writes the part of each DSO that has functions to a file of its name.
+/// Writes each DSO's part with functions to a file with its name.
 pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<Vec<SplitPart>> {
     let mut written = Vec::new();
     for label in profile.dsos().keys() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment wrapper`: a folder in which compilers find this program under the names of linkers.
+//! `sediment wrapper` writes a folder in which compilers find this program under the names of linkers.
 
 use crate::counter_fit;
 use crate::files;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let program = files::own_program()?;
     let links = wrapper::make_links(&folder, &program)?;
     let shown = files::display(&folder);
-    // To be pasted.
+    // In the form that the user can paste.
     let typed = escape::shell(&folder.to_string_lossy()).unwrap_or_else(|| shown.clone());
     ui.note(&format!("wrote {links} links to {shown}"));
     let (mut labels, mut counts) = (BTreeSet::new(), (Vec::new(), BTreeSet::new()));
@@ -86,14 +86,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     })
 }
 
-/// Links the profiles into the folder, where the wrapper looks for them.
+/// Links the profiles into the folder where the wrapper searches them.
 fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Profiles> {
     let absolute = profiles.canonicalize().map_err(|error| {
         Error::new(ErrorCode::NotFound, format!("cannot be found: {error}"))
             .with_input(files::display(profiles))
     })?;
     let own = folder.join(wrapper::PROFILES);
-    // What cannot be read leaves the earlier ones.
+    // If it cannot be read, the earlier profiles stay.
     if !absolute.is_dir() {
         read_profile(&absolute, ui)?;
     }
@@ -113,37 +113,39 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Prof
     Ok(found)
 }
 
-/// Folder of the scripts in front of GCC's own compilers (`make -C gcc-plugin compilers`), and the variable with another one.
+/// Folder with the wrapper scripts for GCC's own compilers (`make -C gcc-plugin compilers`), and the variable that
+/// overrides it.
 const COMPILERS: (&str, &str) = ("/usr/libexec/sediment/compilers", "SEDIMENT_COMPILERS");
 
-/// Part of a profile for the compiler: a file's name and its variable, the name for people, and how its text is made.
+/// Part of a profile for the compiler: its file name, its variable, its name for people, and the function that makes
+/// its text.
 type CompilerInput = (&'static str, &'static str, &'static str, fn(&Profile) -> (String, Skipped));
 const KINDS: [CompilerInput; 2] = [
     ("counters.sediment", "SEDIMENT_COUNTERS", "counters", gcov::counters),
     ("blocks.sediment", "SEDIMENT_BLOCKS", "block counts", blocks::counts),
 ];
 
-/// Writes counters and block counts of the profiles into the folder, and in it scripts by which GCC's own compilers use them. The files,
-/// and the versions of GCC that have scripts.
+/// Writes counters and block counts of the profiles to the folder, with scripts through which GCC's own compilers use
+/// them. Returns the files, and the versions of GCC that have scripts.
 fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<(Vec<&'static str>, BTreeSet<String>)> {
     let profile = sum_of(profiles)?;
-    // Of an earlier build.
+    // The log of an earlier build.
     let _ = std::fs::remove_file(folder.join(counter_fit::LOG));
     let (mut begin, mut used, mut written) = ("#!/bin/sh\n".to_owned(), Vec::new(), Vec::new());
     for (name, variable, of_what, make) in KINDS {
         let path = folder.join(name);
         let (text, skipped) = make(&profile);
         if text.lines().nth(1).is_none() {
-            // Those of an earlier profile.
+            // Files of an earlier profile.
             let _ = std::fs::remove_file(&path);
             continue;
         }
         ui.skipped(of_what, &skipped);
         files::write_owned(&path, text.as_bytes())?;
-        // A build can name a file of its own, or none.
+        // A build can set a file of its own, or none.
         let quoted = quoted(&path)?;
         begin += &format!("test -n \"${{{variable}+set}}\" || export {variable}={quoted}\n");
-        // The plugin's log, of which the wrapper tells at a link.
+        // The plugin's log, which the wrapper reports on at a link.
         if variable == "SEDIMENT_COUNTERS" {
             let own = self::quoted(folder)?;
             begin += &format!("test -n \"${{SEDIMENT_LOG+set}}\" || export SEDIMENT_LOG={own}\n");
@@ -182,7 +184,7 @@ fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<(Vec<&'sta
     Ok((written, versions))
 }
 
-/// The sum of the profiles that can be read; the wrapper names the others.
+/// Returns the sum of the profiles that can be read; the wrapper reports the others.
 fn sum_of(paths: &[PathBuf]) -> Result<Profile> {
     let read = |path: &PathBuf| Some(text::parse(&files::read(path).ok()?).ok()?.0);
     match <[Profile; 1]>::try_from(paths.iter().filter_map(read).collect::<Vec<_>>()) {
@@ -194,14 +196,14 @@ fn sum_of(paths: &[PathBuf]) -> Result<Profile> {
     }
 }
 
-/// A path as a word of a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> Result<String> {
     escape::shell(&path.to_string_lossy()).ok_or_else(|| {
         Error::new(ErrorCode::Usage, "a script cannot name this path").with_input(files::display(path))
     })
 }
 
-/// The scripts of each machine and version, in order of their paths.
+/// Returns the scripts for each machine and version, sorted by path.
 fn scripts_below(folder: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> =

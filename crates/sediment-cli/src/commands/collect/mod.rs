@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment collect`: a profile of an installed package, to be sent to whoever maintains it. Of what was recorded only functions
-//! of the package's own files are kept; nothing is sent unless `--send` asks for it.
+//! `sediment collect` records a profile of an installed package, for its maintainer. Only functions of the package's
+//! own files are kept; nothing is sent without `--send`.
 
 mod send;
 mod subject;
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let several = packages.len() > 1 || arguments.all;
     let output = arguments.output.as_deref();
     let together = expect_output(arguments, &packages, several)?;
-    // Nothing else is recorded, where the packages are known.
+    // If the packages are known, nothing else is recorded.
     let own = packages.clone();
     let only = Only {
         files: FileFilter::new(move |path, _| own.iter().any(|package| package.has(path))),
@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         RecordingSide::Recorder(made) => made,
         RecordingSide::Front(code) => return Ok(code),
     };
-    // What was recorded ran here, wherever its package is installed.
+    // The program ran on this system, even if its package is installed below another root.
     let files = SystemFiles::new(None, &[])?;
     let may_lack = packages.is_empty();
     if may_lack {
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let Some(package) = group.first() else { continue };
         let kept = match of_packages(&made.recording, &made.resolved.profile, group, &files, ui) {
             Err(error) if may_lack && error.code() != ErrorCode::Io => continue,
-            // A recording of others is not lost for one that executed nothing.
+            // If one package executed nothing, the recordings of the others are still written.
             Err(error) if several && error.code() != ErrorCode::Io => {
                 ui.warn(&error.to_string());
                 nothing = Some(error);
@@ -180,14 +180,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(made.exit_code())
 }
 
-/// The error where no package executed anything.
+/// Error for a recording in which no package executed anything.
 fn no_package() -> Error {
     Error::new(ErrorCode::EmptyRecording, "no program of an installed package executed anything")
         .with_hint("record for longer: --seconds")
 }
 
 impl Arguments {
-    /// Writes the facts for programs, if they are wanted.
+    /// Writes JSON about the files, if requested.
     fn write_json(&self, recording: RecordingOutput, files: Vec<CollectedFile>, ui: &Ui) -> Result<()> {
         let Some(file) = &self.json else { return Ok(()) };
         let answer = CollectOutput { schema: Schema, recording, files, skipped: ui.skipped_items() };
@@ -195,11 +195,11 @@ impl Arguments {
     }
 }
 
-/// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it
-/// is merged.
+/// Checks that the output can be written, and creates its folder. True for one file of several packages, which counts
+/// as one recording in a merge.
 fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> Result<bool> {
     let output = arguments.output.as_deref();
-    // A folder that is not there yet is named by its slash.
+    // A trailing slash denotes a folder that does not exist yet.
     if let Some(folder) = output.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/")) {
         files::folder(folder)?;
     }
@@ -218,13 +218,13 @@ fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> 
     Ok(together)
 }
 
-/// The packages of the recorded files, by name.
+/// Packages of the recorded files, by name.
 fn executed(recording: &Recording) -> BTreeSet<String> {
     let paths = recording.dsos().iter().map(|dso| Path::new(&dso.path));
     paths.filter_map(|path| packages::owner(path, None)).map(|owner| owner.name).collect()
 }
 
-/// The part of a profile that is of these packages, each file with its package's name and version.
+/// Returns the part of a profile that belongs to these packages; each file has its package's name and version.
 pub(crate) fn of_packages(
     recording: &Recording,
     profile: &Profile,
@@ -262,7 +262,7 @@ pub(crate) fn of_packages(
     Ok(kept)
 }
 
-/// The error where packages executed nothing.
+/// Error for packages that executed nothing.
 fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) -> Error {
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let what = format!("no function of {} was recorded", names.join(", "));
@@ -288,7 +288,7 @@ fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) 
     })
 }
 
-/// True if a file has neither names of functions nor a build-id by which addresses get names.
+/// True if a file has neither function names nor a build-id with which addresses could be named.
 fn has_no_names(dso: &RecordedDso, files: &SystemFiles) -> bool {
     let bytes = files.binary(&dso.path, None);
     let binary =
@@ -296,7 +296,7 @@ fn has_no_names(dso: &RecordedDso, files: &SystemFiles) -> bool {
     binary.is_some_and(|binary| binary.build_id.is_none() && binary.functions.is_empty())
 }
 
-/// Writes a package's profile to a file, or to a folder; says where.
+/// Writes a package's profile to a file or a folder, and prints the path.
 pub(crate) fn write(
     profile: &Profile,
     package: &Package,
@@ -314,7 +314,7 @@ pub(crate) fn write(
     Ok(files::display(&place))
 }
 
-/// The file for a package's profile, or the folder for its parts.
+/// Path of the file for a package's profile, or of the folder for its parts.
 fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
         sediment_core::escape::file_name(&package.name.replace(':', "-"))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `collect --send`: shows what would be sent, asks, and sends it by curl, which knows the proxies and certificates of the machine.
+//! `collect --send` shows the data, asks the user, and sends it with curl, which uses the machine's proxies and
+//! certificates.
 
 use crate::files;
 use crate::packages::Package;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// Bytes of an answer.
+/// Longest answer in bytes.
 const LONGEST_ANSWER: usize = 64 * 1024;
 
 /// Where a profile goes, and by which way.
@@ -38,7 +39,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    /// Refuses what could not be sent, before anything is recorded.
+    /// Refuses invalid settings before anything is recorded.
     pub(super) fn check(&self) -> Result<()> {
         let Some(url) = &self.send else { return Ok(()) };
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -56,7 +57,7 @@ impl Sending {
         self.token().map(drop)
     }
 
-    /// True if the profile is to be sent.
+    /// True if the profile should be sent.
     pub(super) fn is_meant(&self) -> bool {
         self.send.is_some()
     }
@@ -74,7 +75,7 @@ impl Sending {
         Ok(Some(token.to_owned()))
     }
 
-    /// Shows the profile, asks, and sends it. True if it was sent.
+    /// Shows the profile, asks the user, and sends it. True if it was sent.
     pub(super) fn send(&self, profile: &Profile, package: &Package, ui: &Ui) -> Result<bool> {
         let Some(url) = &self.send else { return Ok(false) };
         let text = text::print(profile);
@@ -93,7 +94,8 @@ impl Sending {
         Ok(true)
     }
 
-    /// Posts it. The token and the URL go to curl by its standard input: other users see the arguments of programs.
+    /// Posts the profile. curl reads the token and the URL from its standard input, because other users can see the
+    /// arguments of programs.
     fn post(&self, url: &str, text: &str) -> Result<String> {
         let folder = files::TemporaryFolder::new()?;
         let body = folder.write("profile.gv", text.as_bytes())?;
@@ -154,7 +156,7 @@ impl Sending {
     }
 }
 
-/// A text in a settings file of curl.
+/// Quotes a text for a settings file of curl.
 fn quoted(text: &str) -> String {
     let escaped: String = text
         .chars()
@@ -167,7 +169,7 @@ fn quoted(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// A random key, by which the intake knows a repeated try.
+/// Makes a random key, with which the intake recognises a repeated attempt.
 fn key() -> Result<String> {
     let mut random = [0u8; 16];
     std::fs::File::open("/dev/urandom")
@@ -176,7 +178,7 @@ fn key() -> Result<String> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// True if the user says yes.
+/// Asks the user; true for "yes".
 fn asked(question: &str, ui: &Ui) -> Result<bool> {
     ui.show(question);
     let mut answer = String::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs and processes to collect from: behind shims, behind scripts, of a service, and all that run.
+//! Finds programs and processes to record: programs started by shims or scripts, the processes of a service, or all
+//! running processes.
 
 use super::Arguments;
 use crate::files;
@@ -16,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes that systemctl may say of one unit.
+/// Longest output of systemctl about one unit, in bytes.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// The program or processes to record.
+/// Returns the program or processes to record.
 pub(super) fn target(arguments: &Arguments, packages: &[Package], ui: &Ui) -> Result<RecordingTarget> {
     if let Some(unit) = &arguments.service {
         return service(unit).map(RecordingTarget::Processes);
@@ -33,7 +34,7 @@ pub(super) fn target(arguments: &Arguments, packages: &[Package], ui: &Ui) -> Re
     Ok(RecordingTarget::Program(behind_shim(&arguments.command, packages, ui)))
 }
 
-/// The command, with the package's program in place of a script of the same name that stands before it on PATH.
+/// Returns the command, in which the package's program replaces a script with the same name that comes earlier in PATH.
 fn behind_shim(command: &[OsString], packages: &[Package], ui: &Ui) -> Vec<OsString> {
     let mut command = command.to_vec();
     let Some(word) = command.first_mut() else { return command };
@@ -51,7 +52,8 @@ fn behind_shim(command: &[OsString], packages: &[Package], ui: &Ui) -> Vec<OsStr
     command
 }
 
-/// The error for a package without compiled code: it names the package of the interpreter of its scripts, or of the command's.
+/// Error for a package without compiled code. It names the package of the interpreter of its scripts, or of the
+/// command's interpreter.
 pub(super) fn without_code(package: &Package, command: &[OsString], root: Option<&Path>) -> Error {
     let error = Error::new(ErrorCode::NotFound, format!("{} has no compiled code of its own", package.name));
     let of_package = package.scripts().into_iter().map(|(_, interpreter)| interpreter);
@@ -70,7 +72,7 @@ pub(super) fn without_code(package: &Package, command: &[OsString], root: Option
     }
 }
 
-/// The processes of a running service.
+/// Returns the processes of a running service.
 fn service(unit: &str) -> Result<Vec<i32>> {
     let command = Command::new("systemctl", "/", TIMEOUT).with_arguments([
         "show",
@@ -103,7 +105,8 @@ fn service(unit: &str) -> Result<Vec<i32>> {
     Ok(processes.into_iter().collect())
 }
 
-/// The processes of installed packages but those that this one descends from, and the first of the machine.
+/// Returns the processes of installed packages, except the ancestors of this process, and the first process of the
+/// machine.
 fn running() -> Result<Vec<i32>> {
     if std::fs::metadata("/proc/self").map_or(1, |about| about.uid()) != 0 {
         return Err(Error::new(ErrorCode::Unsupported, "--all records the programs of every user")
@@ -128,7 +131,7 @@ fn running() -> Result<Vec<i32>> {
     Ok(processes)
 }
 
-/// This process and those that it descends from: whoever stops them stops the recording.
+/// Returns this process and its ancestors: stopping one of these would stop the recording.
 fn ancestors() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut next = i32::try_from(std::process::id()).ok();
@@ -142,7 +145,7 @@ fn ancestors() -> BTreeSet<i32> {
     found
 }
 
-/// The packages of these processes' programs.
+/// Returns the packages of these processes' programs.
 pub(super) fn packages_of(processes: &[i32]) -> Result<Vec<Package>> {
     let programs = processes.iter().filter_map(|id| std::fs::read_link(format!("/proc/{id}/exe")).ok());
     let owners: BTreeSet<_> = programs.filter_map(|program| packages::owner(&program, None)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of a collected file, in ten lines at most, and where it may go.
+//! Prints the contents of a collected file in at most ten lines, and where to send it.
 
 use crate::distribution::Owner;
 use crate::files::SystemFiles;
@@ -11,7 +11,7 @@ use sediment_read::read::Recording;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Says in a few lines what would be sent.
+/// Prints a short description of the data that would be sent.
 pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
     const TOLD: usize = 4;
     let functions = profile.functions();
@@ -42,7 +42,7 @@ pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &System
     ui.note("  nothing about you, this machine, other programs, your files, arguments, data or times");
 }
 
-/// Says in a line how to get the symbols of a package's stripped files, for those who want to see names.
+/// Prints a line on how to get symbols for a package's stripped files, for users who want to see names.
 fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
     let nameless = |facts: &&sediment_core::profile::DsoFacts| facts.unresolved;
     let Some(build_id) = profile.dsos().values().find(nameless).and_then(|facts| facts.build_id.as_deref())
@@ -60,7 +60,7 @@ fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &
     ui.note(&format!("  to see their names (not needed to send the file): {how}"));
 }
 
-/// Says where a file of these packages was written.
+/// Prints the path of the file written for these packages.
 pub(super) fn tell_written(profile: &Profile, packages: &[Package], to: &str, is_shown: bool, ui: &Ui) {
     ui.note(&format!(
         "wrote {} of {} to {to}",
@@ -72,7 +72,7 @@ pub(super) fn tell_written(profile: &Profile, packages: &[Package], to: &str, is
     }
 }
 
-/// Says which packages of the same source were loaded too, and are in no file.
+/// Prints packages of the same source that were also loaded but are in no file.
 pub(super) fn tell_left_out(recording: &Recording, packages: &[Package], ui: &Ui) {
     let sources: BTreeSet<&str> =
         packages.iter().filter_map(|package| package.owner.source.as_deref()).collect();
@@ -98,7 +98,7 @@ pub(super) fn tell_left_out(recording: &Recording, packages: &[Package], ui: &Ui
     ));
 }
 
-/// Says where the package takes profiles, if it does.
+/// Prints where the package accepts profiles, if it does.
 pub(super) fn tell_where_to_send(package: &Package, ui: &Ui) {
     if let Some(place) = &package.takes_profiles {
         return ui.note(&format!("nothing was sent; {} takes profiles: {place}", package.name));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording method for each goal on a machine, and the reason, as docs/proofs/hardware-samples.md has measured it.
+//! Chooses the recording method for each goal on a machine, with the reason, from the measurements in
+//! docs/proofs/hardware-samples.md.
 
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ pub(super) enum MethodReason {
     Exact,
 }
 
-/// Goals with the methods that serve them, the best first. A reason of cycles needs a processor that counts them.
+/// Goals with suitable methods, the best first. A reason that mentions cycles needs a processor that counts them.
 const BEST: [(Goal, &[(&str, MethodReason)]); 3] = [
     (Goal::Starts, &[("breakpoints", MethodReason::OnlyOrder)]),
     (
@@ -64,14 +65,15 @@ const BEST: [(Goal, &[(&str, MethodReason)]); 3] = [
     ),
 ];
 
-/// Method for a goal; None where none works that serves it.
+/// Method for a goal; `None` if no suitable method works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GoalMethod {
     pub(super) goal: Goal,
     pub(super) method: Option<(&'static str, MethodReason)>,
 }
 
-/// The method for each goal on a machine where these work, and which counts cycles or not.
+/// Chooses the method for each goal on a machine where these methods work; `counts_cycles`: the processor counts
+/// cycles.
 pub(super) fn choices(works: &[&str], counts_cycles: bool) -> Vec<GoalMethod> {
     let may = |(name, why): &&(&'static str, MethodReason)| {
         works.contains(name) && (counts_cycles || *why != MethodReason::Cycles)
@@ -117,7 +119,7 @@ impl GoalMethod {
         self.goal.name()
     }
 
-    /// The method, and why it is taken.
+    /// Formats the method and its reason.
     pub(super) fn in_words(&self) -> String {
         match self.method {
             Some((method, why)) => format!("{method}: {}", why.in_words()),

@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest answer of a tool that is asked for its version, and longest time.
+/// Longest output of a tool for its version, and longest wait for it.
 const LONGEST: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -40,7 +40,7 @@ pub(super) struct InstalledLinker {
     pub(super) compiler: String,
 }
 
-/// The linkers on PATH and in LLVM's folders.
+/// Finds the linkers on PATH and in LLVM's folders.
 pub(super) fn linkers(ui: &Ui) -> Vec<InstalledLinker> {
     let (compiler, arguments) = compiler::compiler_of_environment(|assumed| ui.warn(assumed));
     let of_compiler = compiler::linker_version(&compiler, &arguments);
@@ -73,7 +73,7 @@ pub(super) fn linkers(ui: &Ui) -> Vec<InstalledLinker> {
     linkers
 }
 
-/// Paths of linkers, each with the compiler's flag for it.
+/// Returns paths of linkers with the compiler's flag for each.
 fn candidates() -> Vec<(PathBuf, String)> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&search).collect();
@@ -93,7 +93,7 @@ fn candidates() -> Vec<(PathBuf, String)> {
         let flag = if flag.is_empty() { "none".to_owned() } else { format!("-fuse-ld={flag}") };
         found.extend(on_path(name).map(|path| (path, flag)));
     }
-    // Releases of lld, newest first; Debian's lie in a folder each.
+    // Releases of lld, newest first; in Debian, each has its own folder.
     for release in (10..=40).rev() {
         let folder = format!("/usr/lib/llvm-{release}/bin");
         let path = Path::new(&folder).join("ld.lld");
@@ -109,7 +109,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A linker's name and release: the words of its version line up to its number, without remarks in parentheses.
+/// Returns a linker's name and release: the words of its version line up to the number, without parentheses.
 fn short(version: &str) -> String {
     let is_number = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
     let mut plain = String::new();
@@ -147,7 +147,7 @@ pub(super) struct Fact {
     pub(super) fix: Option<String>,
 }
 
-/// Tools that other commands use, and the debug symbols of the C library.
+/// Returns tools that other commands use, and the debug symbols of the C library.
 pub(super) fn tools() -> Vec<Fact> {
     let perf = "linux-perf (Debian), linux-tools (Ubuntu) or perf: branch records, counters";
     let mut facts = vec![tool("perf", perf), cycles(sediment_record::counts_cycles()), valgrind()];
@@ -155,7 +155,7 @@ pub(super) fn tools() -> Vec<Fact> {
     facts
 }
 
-/// The events by which perf-stacks samples.
+/// Returns the event that perf-stacks samples.
 fn cycles(counted: bool) -> Fact {
     let state = if counted {
         "counted; perf-stacks samples by cycles"
@@ -169,7 +169,7 @@ pub(super) fn valgrind() -> Fact {
     tool("valgrind", "valgrind: exact calls, simulated misses")
 }
 
-/// A tool by its name, with its version, or the package that has it and what that is for.
+/// Returns a tool with its version, or the package that contains it and its purpose.
 fn tool(name: &str, package: &str) -> Fact {
     let version = first_line(&ask(Path::new(name), &["--version"]));
     let number = version.split_whitespace().find_map(|word| {
@@ -181,7 +181,7 @@ fn tool(name: &str, package: &str) -> Fact {
     Fact { name: name.to_owned(), state, fix }
 }
 
-/// Debug symbols, if any, of the C library that this program uses.
+/// Returns debug symbols of the C library that this program uses.
 fn symbols_of_libc() -> Option<Fact> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let is_libc = |path: &&str| files::base_name(Path::new(path)).starts_with("libc.");
@@ -226,7 +226,7 @@ pub(super) fn memory() -> PageSizes {
     PageSizes { page: page_size(), huge, transparent, fix }
 }
 
-/// The kernel's page size.
+/// Returns the kernel's page size.
 fn page_size() -> u64 {
     let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     size.and_then(|size| size.try_into().ok()).unwrap_or(4096)

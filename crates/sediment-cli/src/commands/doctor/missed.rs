@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The links of a build that the wrapper missed, by the build's log and the wrapper's.
+//! Finds links of a build that the wrapper missed, by comparing the build's log with the wrapper's.
 
 use crate::files;
 use crate::output::Schema;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The links of a build that the wrapper did not see.
+/// Prints the links of a build that the wrapper did not see.
 pub(super) fn run(build_log: &Path, log: &Path, json: bool, ui: &Ui) -> Result<()> {
     let text = String::from_utf8_lossy(&files::read(build_log)?).into_owned();
     let shown = build_log::links(&text);
@@ -23,7 +23,7 @@ pub(super) fn run(build_log: &Path, log: &Path, json: bool, ui: &Ui) -> Result<(
                 "print the commands of the build: make V=1, ninja -v, or cmake with CMAKE_VERBOSE_MAKEFILE=ON",
             ));
     }
-    // A wrapper that saw nothing leaves nothing.
+    // A wrapper that saw no link writes no log.
     let seen = files::read(&log.join(LINKS)).unwrap_or_default();
     let seen = String::from_utf8_lossy(&seen);
     let seen = seen.lines().filter_map(|line| serde_json::from_str(line).ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment doctor`: what this machine can record, link and measure, each with what would allow more; and links that the wrapper missed.
+//! `sediment doctor` reports what this machine can record, link and measure, with steps that would allow more; and
+//! links that the wrapper missed.
 
 mod goals;
 mod machine;
@@ -37,11 +38,11 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Advice for a machine without a linker.
+/// Hint for a machine without a linker.
 const NO_LINKER: &str = "install GNU ld (package binutils) or lld";
-/// The method that takes samples.
+/// Name of the method that takes samples.
 const STACKS: &str = "perf-stacks";
-/// Width of the report.
+/// Width of the report in columns.
 const COLUMNS: usize = 80;
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -89,10 +90,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.result(&text)
 }
 
-/// Checks what `optimize` needs before it builds, so that it fails early; `startup`: starts are recorded, too.
+/// Checks the requirements of `optimize` before the build, so that it fails early; `startup`: starts are recorded, too.
 ///
 /// # Errors
-/// When no recording method works, or no linker takes an order, with what would mend it.
+/// If no recording method works, or no linker accepts an order; the error has the remedy.
 pub(super) fn must_suit_optimize(startup: bool, ui: &Ui) -> Result<()> {
     recording::must_work(startup)?;
     if machine::linkers(ui).is_empty() {
@@ -113,11 +114,11 @@ struct RecordingMethod {
     summary: &'static str,
     lacks: &'static str,
     is_default: bool,
-    /// Reason why it does not work, and what would make it.
+    /// Reason why it does not work, and the remedy.
     obstacle: Option<(String, Option<String>)>,
 }
 
-/// Reason and remedy where processes cannot be looked at, whatever a method says.
+/// Reason and remedy if processes cannot be inspected, whatever the methods report.
 const NO_PROC: (&str, &str) = ("/proc is not mounted here", "mount it: mount -t proc proc /proc");
 
 fn methods() -> Vec<RecordingMethod> {
@@ -202,7 +203,7 @@ fn add_choice(text: &mut String, choice: &GoalMethod) {
     text.replace_range(at..at + 15, &format!("  {:<13}", choice.name()));
 }
 
-/// Adds a name with its state, and the command that mends it.
+/// Appends a name with its state, and the command that fixes it.
 fn add(text: &mut String, name: &str, state: &str, fix: Option<&str>) {
     let _ = writeln!(text, "  {name:<12} {state}");
     if let Some(fix) = fix {
@@ -210,7 +211,7 @@ fn add(text: &mut String, name: &str, state: &str, fix: Option<&str>) {
     }
 }
 
-/// Adds words in lines of at most 80 columns, behind this many blanks.
+/// Appends text in lines of at most 80 columns, after this many blanks.
 fn wrap(text: &mut String, words: &str, indent: usize) {
     let mut line = String::new();
     for word in words.split_whitespace() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs of an experiment: found, or built and linked as the plan says, each link with luck of its own.
+//! Programs of an experiment: existing ones, or built and linked according to the plan. Each link gets its own random
+//! layout.
 
 use crate::files::{self, JournalFile, SystemFiles};
 use crate::padding_object;
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// Programs by variant and replica.
 pub(super) type VariantPrograms = Vec<Vec<PathBuf>>;
 
-/// Purposes of random streams that belong to links; those of blocks are below.
+/// First id of random streams for links; streams for blocks have lower ids.
 const LINKS: u64 = 1 << 40;
 
 /// Folder for an experiment's programs, next to its file.
@@ -31,7 +32,7 @@ pub(super) fn folder_beside(file: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Finds or makes all programs. Those that an earlier sitting made must still be the same.
+/// Finds or makes all programs. Programs made in an earlier session must be unchanged.
 pub(super) fn programs(
     plan: &Plan,
     folder: &Path,
@@ -83,7 +84,7 @@ pub(super) fn programs(
     Ok(all)
 }
 
-/// Links that are all the same file show no luck. Two of random paddings may be.
+/// If all links are the same file, they have no random layouts. Two random paddings may be equal.
 fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
     let PlannedVariant { name, replicas, source, .. } = variant;
     if matches!(source, ProgramSource::Prebuilt(_)) {
@@ -101,7 +102,7 @@ fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
     .with_hint("with -Wl,--gc-sections, add -Wl,-u,sediment_eval_padding to the link command"))
 }
 
-/// Facts about the programs for the report: the build-id, else the beginning of the SHA-256 sum.
+/// Facts about the programs for the report: the build-id, otherwise the beginning of the SHA-256 sum.
 pub(super) fn facts(plan: &Plan, programs: &VariantPrograms) -> Result<Vec<(String, String)>> {
     let mut facts = Vec::new();
     for (variant, paths) in plan.variants.iter().zip(programs) {
@@ -139,7 +140,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The program of a link, made unless it is there from an earlier sitting.
+    /// Returns the program of a link; makes it unless an earlier session did.
     fn program(&self, index: usize, replica: u32, known: Option<&str>) -> Result<PathBuf> {
         let variant = &self.plan.variants[index];
         match &variant.source {
@@ -170,7 +171,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A folder for what belongs to one variant; all names are of one length, so that paths are too.
+    /// Returns a folder for one variant; all names have the same length, so that the lengths of paths do not differ.
     fn place(&self, index: usize) -> Result<PathBuf> {
         files::folder(&self.work.join(format!("variant-{index:03}")))
     }
@@ -211,7 +212,8 @@ impl Maker<'_> {
                 self.stop,
             )?;
         }
-        // Without a link command the build itself makes the program. Before the first link what lies there is of another time.
+        // Without a link command, the build itself makes the program. Before the first link, a file there is an old
+        // one.
         let once = place.join("built");
         if let Some(command) = command.filter(|_| link.is_none() || replica == 0 || !once.is_file()) {
             files::folder(&objects)?;
@@ -264,7 +266,7 @@ impl Maker<'_> {
             .with_hint(hint))
     }
 
-    /// Builds the packages of a spec and unpacks them.
+    /// Builds the packages of a spec file and unpacks them.
     fn packaged(&self, index: usize, known: Option<&str>, spec: &Path, program: &str) -> Result<PathBuf> {
         let variant = &self.plan.variants[index];
         let place = self.place(index)?;
@@ -279,7 +281,7 @@ impl Maker<'_> {
             .with("root", place.join("root").to_string_lossy())
             .with_words("flags", variant.flags.split_whitespace().map(str::to_owned));
         let build = CommandLine::Shell(
-            // Few systems without packages of their own have cpio; rpm2archive came with rpm 4.12.
+            // Few systems without RPM packages have cpio; rpm2archive exists since rpm 4.12.
             "rpmbuild -bb --define \"_topdir \"{top} --define \"_sourcedir \"{sources} {flags} {spec} && mkdir -p {root} && \
              cd {root} && find {top}/RPMS -name '*.rpm' | sort | while read -r package; do \
              if command -v cpio >/dev/null; then rpm2cpio \"$package\" | cpio -idm --quiet; \

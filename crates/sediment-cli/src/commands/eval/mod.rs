@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// Reads an experiment file and analyses it.
+/// Reads and analyses an experiment file.
 pub(crate) fn analysed(path: &Path, ui: &Ui) -> Result<(Experiment, Analysis)> {
     let experiment = report::read(path, ui)?;
     let analysis = sediment_eval::analyse(&experiment)?;
@@ -130,7 +130,7 @@ fn work(text: &str) -> std::result::Result<String, String> {
 }
 
 impl RunOptions {
-    /// The beginning of a plan's table `[run]`.
+    /// Returns the beginning of a plan's table `[run]`.
     fn settings(&self) -> String {
         let mut text = format!(
             "\n[run]\nwarm-ups = {}\npin = {:?}\ntime-limit = {:?}\n",
@@ -148,7 +148,7 @@ impl RunOptions {
         text
     }
 
-    /// The workload of a plan. `command` is as TOML has it.
+    /// Returns the workload of a plan. `command` is in TOML.
     fn workload(&self, name: &str, command: &str) -> String {
         let mut text = format!("\n[[workload]]\nname = {}\ncommand = {command}\n", toml(name));
         if let Some(prepare) = &self.prepare {
@@ -161,12 +161,12 @@ impl RunOptions {
     }
 }
 
-/// The items of a list in TOML.
+/// Returns a list's items in TOML.
 fn list(words: &[String]) -> String {
     words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", ")
 }
 
-/// Words of the command line as text, which a plan is.
+/// Returns words of the command line as text, because a plan is text.
 fn texts(words: &[OsString]) -> Result<Vec<String>> {
     let text = |word: &OsString| {
         word.clone().into_string().map_err(|word| {

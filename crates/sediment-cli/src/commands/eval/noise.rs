@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment eval noise`: how far links of one program differ by layout alone.
+//! `sediment eval noise` measures how much links of one program differ only because of their layouts.
 
 use super::super::optimize::toolbox;
 use super::{RunOptions, list, session, texts};
@@ -113,7 +113,7 @@ fn usage(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::Usage, message)
 }
 
-/// A plan of one variant whose links differ by padding only.
+/// Returns a plan with one variant whose links differ only by padding.
 fn plan_text(arguments: &Arguments, built: Option<&PaddedLinks>) -> Result<String> {
     let command = benchmark(&texts(&arguments.command)?)?;
     let (build, programs) = match &arguments.link {
@@ -141,13 +141,13 @@ fn layouts(arguments: &Arguments) -> Result<u32> {
     Ok(layouts)
 }
 
-/// A build may take so long.
+/// Time limit of a build.
 const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3600);
 
-/// Links that the wrapper made in a build.
+/// Links that the wrapper made during a build.
 struct PaddedLinks {
     programs: Vec<PathBuf>,
-    /// Holds them.
+    /// Contains the links; deleted when dropped.
     _folder: TemporaryFolder,
 }
 
@@ -190,7 +190,7 @@ impl PaddedLinks {
     }
 }
 
-/// The folder of layouts of the last link of an output of this name.
+/// Returns the folder of layouts for the last link of an output with this name.
 fn last_link(log: &Path, name: &OsStr) -> Option<PathBuf> {
     let text = files::read(&log.join(LINKS)).ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -228,7 +228,7 @@ fn programs(paths: &[PathBuf]) -> Result<Vec<String>> {
     texts(&paths.iter().map(|path| path.clone().into_os_string()).collect::<Vec<_>>())
 }
 
-/// The benchmark's command as TOML has it: a text for the shell, or a list.
+/// Returns the benchmark's command in TOML: a text for the shell, or a list.
 fn benchmark(words: &[String]) -> Result<String> {
     if !words.iter().any(|word| word.contains("{program}")) {
         return Err(usage("the benchmark does not run {program}, so all links would measure the same")
@@ -302,7 +302,7 @@ impl NoiseOutput {
         })
     }
 
-    /// The exit code of a floor that may be this large at most.
+    /// Returns the exit code; `most` is the largest allowed floor.
     fn judge(&self, most: f64, ui: &Ui) -> ExitCode {
         let (floor, [_, upper]) = (self.floor_percent, self.floor_interval_percent);
         if floor > most {
@@ -347,7 +347,7 @@ impl NoiseOutput {
     }
 }
 
-/// A percentage with as many places as it is worth.
+/// Formats a percentage with a useful number of decimals.
 fn percent(value: f64) -> String {
     let places = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
     format!("{value:.places$} %")

@@ -57,7 +57,7 @@ fn style(text: &str) -> std::result::Result<Style, String> {
 }
 
 impl ReportOutput {
-    /// Analyses and prints; into a file where one is named.
+    /// Analyses and prints; writes to a file if one is given.
     pub(super) fn print(&self, experiment: &Experiment, to: Option<&PathBuf>, ui: &Ui) -> Result<()> {
         let analysis = analyse(experiment)?;
         let format = self.format(to);
@@ -71,7 +71,7 @@ impl ReportOutput {
         }
     }
 
-    /// The format that is asked for, else that of the file's ending.
+    /// Returns the requested format, otherwise the format for the file's extension.
     fn format(&self, to: Option<&PathBuf>) -> ReportFormat {
         let ending = to.and_then(|path| path.extension()?.to_str());
         let by_ending = match ending {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment eval quick`: commands against each other, without a plan.
+//! `sediment eval quick` compares commands without a plan.
 
 use super::output::ReportOutput;
 use super::{Limits, RunOptions, list, session, texts};
@@ -90,7 +90,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The words of each command, and its parameters; texts come first, the reference before them.
+    /// Returns the words of each command and its parameters. The reference comes first, then texts, then the other
+    /// commands.
     fn groups(&self) -> Result<Vec<ParametrizedCommand>> {
         let words = texts(&self.commands)?;
         let of_words = words.split(|word| word == "--").filter(|_| !words.is_empty()).map(<[String]>::to_vec);
@@ -121,7 +122,7 @@ impl Arguments {
         Ok(groups)
     }
 
-    /// The names that were given for so many commands, that of the reference first.
+    /// Returns the given names for this number of commands, the reference's first.
     fn names(&self, commands: usize) -> Vec<String> {
         let lacks_one = !self.name.is_empty() && self.name.len() + 1 == commands;
         let of_text = self.reference.as_ref().filter(|_| lacks_one);
@@ -129,7 +130,7 @@ impl Arguments {
     }
 }
 
-/// A command as its words, with the parameters that were put into it.
+/// A command as words, with the parameters that were inserted.
 #[derive(Clone)]
 struct ParametrizedCommand {
     words: Vec<String>,
@@ -144,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.limits.apply(&mut plan);
     if let Some(runs) = arguments.runs {
         plan.run.blocks = runs;
-        // No look at the precision before the last one.
+        // The precision is not checked before the last block.
         plan.run.pilot = runs;
     }
     if let Some(setup) = &arguments.setup {
@@ -173,13 +174,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     })
 }
 
-/// A meter that runs apart: that of the kernel's accounts always does.
+/// Checks the name of a meter that needs runs of its own. The meter of the kernel's accounts does not: it is always
+/// used.
 fn meter(text: &str) -> std::result::Result<String, String> {
     let names: Vec<&str> = METERS.iter().map(|meter| meter.name).filter(|name| *name != "rusage").collect();
     if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("supported: {}", names.join(", "))) }
 }
 
-/// Commands with longer names are called by what differs, or A, B, …: tables have a column for each.
+/// Commands with longer names are called by their differences, or A, B, …, because tables have a column for each.
 const LONGEST_NAME: usize = 24;
 
 /// A command: program and arguments.
@@ -192,7 +194,7 @@ struct QuickCommand {
 }
 
 impl QuickCommand {
-    /// The command as it is typed.
+    /// Returns the command as typed.
     fn line(&self) -> String {
         if let ("sh", [_, line]) = (files::base_name(&self.program).as_str(), &self.arguments[..]) {
             return line.clone();
@@ -229,7 +231,7 @@ fn commands(all: &[ParametrizedCommand], given: &[String]) -> Result<Vec<QuickCo
     Ok(commands)
 }
 
-/// Names of commands: their own, else the words in which they differ, else letters.
+/// Returns names of commands: their own, otherwise the words in which they differ, otherwise letters.
 fn distinct_names(own: Vec<String>, groups: &[&[String]]) -> Vec<String> {
     let fit = |names: &[String]| {
         names.iter().collect::<BTreeSet<_>>().len() == names.len()
@@ -274,7 +276,7 @@ fn command(group: &ParametrizedCommand) -> Result<QuickCommand> {
     Ok(QuickCommand { name: files::base_name(&program), program, arguments: rest.to_vec(), parameters })
 }
 
-/// The path of a program: itself, or the first of its name on the search path.
+/// Returns the path of a program: the given one, or the first with this name on the search path.
 fn find(name: &str) -> Result<PathBuf> {
     let missing = || Error::new(ErrorCode::NotFound, "program not found").with_input(name.to_owned());
     if name.contains('/') {
@@ -330,7 +332,7 @@ mod tests {
         let long = ["bash ./a-long-way/test.sh old 1000", "bash ./a-long-way/test.sh new 1000"];
         assert_eq!(names(&["bash", "bash"], &long), ["old", "new"]);
         assert_eq!(names(&["gzip", "gzip"], &["gzip f", "gzip f"]), ["A", "B"]);
-        // One is the beginning of the other: it has no word of its own.
+        // One is the beginning of the other, so it has no word of its own.
         let begins = ["./a-very-long-name/of-a/program x", "./a-very-long-name/of-a/program x y"];
         assert_eq!(names(&["program", "program"], &begins), ["A", "B"]);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One sitting of an experiment: programs, machine, counters, runs; begun or gone on with.
+//! A session of an experiment, new or resumed: programs, machine, counters, runs.
 
 use super::builds;
 use crate::files::{self, JournalFile, TemporaryFolder, Workshop};
@@ -20,7 +20,7 @@ use sediment_measure::{machine, perf_stat};
 use sediment_process::Stop;
 use std::path::{Path, PathBuf};
 
-/// A seed where the user gives none: two experiments in one second may share it, and nothing depends on their not doing so.
+/// Makes a seed if the user gives none. Two experiments in the same second may have the same seed, which does no harm.
 pub(super) fn new_seed() -> u64 {
     Clock::start(0.0).date() ^ (u64::from(std::process::id()) << 32)
 }
@@ -48,8 +48,8 @@ pub(super) fn begin(
     }
 }
 
-/// Makes an experiment in the file that the user named, or in one that goes once it is reported: runs that cost time stay where something
-/// fails.
+/// Makes an experiment in the user's file, or in a temporary one that is deleted after the report. If something fails,
+/// the file stays, because the runs took time.
 pub(super) fn beside<T>(output: Option<&Path>, experiment: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     if let Some(path) = output {
         return experiment(path);
@@ -63,7 +63,7 @@ pub(super) fn beside<T>(output: Option<&Path>, experiment: impl FnOnce(&Path) ->
     done
 }
 
-/// Goes on with an experiment of a file.
+/// Continues an experiment in a file.
 pub(super) fn go_on(plan: &Plan, recorded: RecordedExperiment, path: &Path, ui: &Ui) -> Result<Experiment> {
     let file = JournalFile::go_on(path, recorded.whole as u64)?;
     sit(plan, recorded, file, false, ui)
@@ -84,7 +84,7 @@ fn sit(
     let path = file.path().display().to_string();
     let go_on = format!("to continue: sediment eval resume {path}");
     match done {
-        // A file without a run would stand in the way of the command once it is put right.
+        // A file without a run would prevent repeating the corrected command.
         Err(error) if is_new && runs == 0 && !(is_interrupted(&error) && has_built(plan, file.path())) => {
             file.remove();
             Err(if is_interrupted(&error) {
@@ -107,7 +107,7 @@ fn sit(
             }
             Err(error)
         }
-        // What is reported is what a later `eval report` will read.
+        // The report uses the data that a later `eval report` will read.
         Ok(()) => Ok(journal::read(&files::read(file.path())?)?.experiment),
     }
 }
@@ -116,7 +116,7 @@ fn is_import(plan: &Plan, workload: usize) -> bool {
     matches!(plan.workloads[workload].kind, WorkloadKind::Import(_))
 }
 
-/// True if the experiment file has a program that took building.
+/// True if the experiment file has a program that had to be built.
 fn has_built(plan: &Plan, path: &Path) -> bool {
     let recorded = files::read(path).and_then(|bytes| journal::read(&bytes));
     let took_building = |variant: usize| {
@@ -125,7 +125,7 @@ fn has_built(plan: &Plan, path: &Path) -> bool {
     recorded.is_ok_and(|recorded| recorded.programs.keys().any(|(variant, _)| took_building(*variant)))
 }
 
-/// Refuses processors to pin to that are not there.
+/// Refuses processors in `pin` that do not exist.
 fn check_processors(plan: &Plan) -> Result<()> {
     let Ok(online) = files::read(Path::new("/sys/devices/system/cpu/online")) else { return Ok(()) };
     let online = String::from_utf8_lossy(&online).trim().to_owned();
@@ -224,7 +224,7 @@ fn all(
     file.append(&journal::facts(&experiment.facts))
 }
 
-/// One line for each reason, with the metrics that it keeps away.
+/// Prints one line for each reason, with the metrics that are missing because of it.
 fn say_what_is_absent(experiment: &Experiment, ui: &Ui) {
     let mut reasons: Vec<&String> = experiment.absent.values().collect();
     reasons.sort();
@@ -236,7 +236,7 @@ fn say_what_is_absent(experiment: &Experiment, ui: &Ui) {
     }
 }
 
-/// Reads the files of workloads that import, unless an earlier sitting has.
+/// Reads the files of workloads with imports, unless an earlier session did.
 fn import_files(
     plan: &Plan,
     folder: &Path,
@@ -253,7 +253,7 @@ fn import_files(
         }
         for (variant, planned) in plan.variants.iter().enumerate() {
             for path in files.get(&planned.name).into_iter().flatten() {
-                // FILE#LABEL chooses a table, unless a file has that very name.
+                // FILE#LABEL selects a table, unless a file has exactly this name.
                 let whole = folder.join(path);
                 let (path, label) = match path.rsplit_once('#') {
                     Some((file, label)) if !whole.exists() => (folder.join(file), Some(label)),
@@ -276,7 +276,7 @@ fn import_files(
     file.append(&journal::facts(&experiment.facts))
 }
 
-/// Shows how it goes.
+/// Shows the progress.
 struct SessionProgress<'a> {
     bar: ProgressBar,
     ui: &'a Ui,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands of upstream sediment with their arguments: `perf2gv`, `gv2link`, `gen_profiles`, `gen_profile_merge`,
-//! `gen_link_order`, `make_sediment_rpmmacros`. They are names of this program, or its first word.
+//! `gen_link_order`, `make_sediment_rpmmacros`. They can be called as names of this program, or as its first word.
 
 mod rpm_macros;
 
@@ -21,7 +21,7 @@ use sediment_order::order::Selection;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// One command of upstream sediment.
+/// A command of upstream sediment.
 pub(crate) struct Legacy {
     name: &'static str,
     command: fn() -> Command,
@@ -41,7 +41,8 @@ const LEGACY: &[Legacy] = &[
     },
 ];
 
-/// The upstream command that the program's name or its first word names, and its arguments with the name in front.
+/// Returns the upstream command given by the program's name or its first word, and its arguments beginning with the
+/// name.
 pub(crate) fn called_as(arguments: &[OsString]) -> Option<(&'static Legacy, &[OsString])> {
     let by_name = |word: Option<&OsString>| {
         let name = files::base_name(Path::new(word?));
@@ -67,7 +68,7 @@ fn described(legacy: &Legacy) -> Command {
     (legacy.command)().version(env!("CARGO_PKG_VERSION"))
 }
 
-/// The arguments of all of them.
+/// Definitions of the arguments of all upstream commands.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     LEGACY.iter().map(described)
 }
@@ -104,7 +105,7 @@ fn gv2link_command() -> Command {
         .arg(inputs_argument())
 }
 
-/// The linker that gv2link writes for.
+/// Dialect that gv2link writes.
 pub(super) const GV2LINK: &Linker = &gnu_ld::LINKER;
 
 fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
@@ -251,7 +252,7 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
             let plan = order::OrderPlan::by_default(linker, &settings);
             let selection = label.as_deref().map_or(Selection::Everything, Selection::Dso);
             match order::order_text(&profile, &selection, &plan, ui) {
-                // A build goes on without an order, as upstream's does.
+                // The build continues without an order, as with upstream sediment.
                 Err(error) if error.code() == ErrorCode::Stripped => {
                     ui.warn(&format!("{error}; the ordering file changes nothing"));
                     (linker.write)(&[]).0
@@ -271,8 +272,8 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     ui.raw_result(format!("{}\n", absolute.display()).as_bytes())
 }
 
-/// Profile of a program and its cluster in it, from the given file or from PROF_DIR. A bad given file is an error; a bad file
-/// in the folder is a note.
+/// Returns the profile of a program and its cluster, from the given file or from PROF_DIR. A bad given file is an
+/// error; a bad file in the folder causes a note.
 fn profile_for(
     name: &str,
     given: Option<&PathBuf>,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `make_sediment_rpmmacros`: macros for ~/.rpmmacros by which `rpmbuild --define "pgo 1"` orders a package whose spec names a call graph.
+//! `make_sediment_rpmmacros` writes macros for ~/.rpmmacros, with which `rpmbuild --define "pgo 1"` orders a package
+//! whose spec file has a call graph.
 //!
-//! The flags and the head of every build script are those that rpm has here, taken over as they are written, not as they expand, and
-//! with additions that are empty without `call_graph` and `pgo`: what else a spec changes in them stays in force.
+//! The flags and the head of every build script are copied from rpm on this system, without expanding them. The
+//! additions are empty without `call_graph` and `pgo`. Other changes by a spec file remain in effect.
 
 use crate::compiler;
 use crate::ui::Ui;
@@ -14,11 +15,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes that rpm may say of its macros: a distribution's are some hundred thousand.
+/// Longest output of rpm on its macros, in bytes: a distribution's macros have some hundred thousand.
 const LONGEST_ANSWER: usize = 32 << 20;
 
-/// Sections for functions and data, as in upstream sediment. Ours are for functions alone: no linker reads an order of data,
-/// and data sections change which copies of a variable are merged and what --gc-sections drops.
+/// Sections for functions and data, as in upstream sediment. Our own flags have only function sections: no linker can
+/// order data, and data sections change which copies of a variable are merged and which data --gc-sections removes.
 const COMPILER: &str = "-ffunction-sections -fdata-sections";
 const ORDER: &str = "%__global_link_order \\\"%{u2p:%{_builddir}}/%{name}-%{version}-%{release}.order\\\"\n";
 
@@ -28,7 +29,7 @@ pub(super) fn run(ui: &Ui) -> Result<()> {
     ui.raw_result(text(&macros, linker).as_bytes())
 }
 
-/// The macros that rpm knows here, as they are written.
+/// Returns rpm's macros on this system, unexpanded.
 fn of_rpm() -> Result<BTreeMap<String, String>> {
     let unsupported = |what: String| {
         Error::new(ErrorCode::Unsupported, what)
@@ -45,7 +46,8 @@ fn of_rpm() -> Result<BTreeMap<String, String>> {
     }
 }
 
-/// Reads what `rpm --showrc` prints of macros: a level, a colon, the name with its options, a tab, and the body in as many lines as it has.
+/// Parses the macros in the output of `rpm --showrc`: a level, a colon, the name with its options, a tab, and the body,
+/// which may have several lines.
 fn read(text: &str) -> BTreeMap<String, String> {
     let mut macros = BTreeMap::new();
     let mut current: Option<(String, String)> = None;
@@ -63,7 +65,7 @@ fn read(text: &str) -> BTreeMap<String, String> {
     macros
 }
 
-/// The name and the first line of the body of a macro that begins in this line.
+/// Returns the name of a macro that begins in this line, and the first line of its body.
 fn begins(line: &str) -> Option<(String, String)> {
     let (level, rest) = line.split_once([':', '='])?;
     level.trim().parse::<i32>().ok()?;
@@ -73,12 +75,13 @@ fn begins(line: &str) -> Option<(String, String)> {
     (plain && !name.is_empty()).then(|| (name.to_owned(), body.to_owned()))
 }
 
-/// Beginning of an addition for a spec that has a call graph.
+/// Beginning of an addition for a spec file that has a call graph.
 const WHEN: &str = "%{?call_graph:%{?pgo:";
 /// Addition to the release.
 const RELEASE: &str = "%{?pgo:_pgo}";
 
-/// Body of a macro without earlier additions of this command, so that running it again gives the same.
+/// Returns the body of a macro without earlier additions of this command, so that running it again gives the same
+/// result.
 fn without_additions(body: &str) -> String {
     let mut text = body.replace(RELEASE, "");
     while let Some(first) = text.find(WHEN) {
@@ -121,7 +124,7 @@ fn text(macros: &BTreeMap<String, String>, linker: &Linker) -> String {
     };
     text += &definition("build_ldflags", &format!("{} {}", body("build_ldflags"), when(&option)));
     text += &definition("dist", &(body("dist") + RELEASE));
-    // The head of every section's script; its environment has a macro of its own from rpm 4.20 on.
+    // Head of every section's script; since rpm 4.20, its environment has a separate macro.
     let head = if macros.contains_key("___build_pre_env") { "___build_pre_env" } else { "___build_pre" };
     let old = body(head);
     let old = old.trim_end_matches("\n%{nil}").trim_end_matches('\n');
@@ -130,7 +133,8 @@ fn text(macros: &BTreeMap<String, String>, linker: &Linker) -> String {
     text
 }
 
-/// A macro as a file of them defines it: backslashes are escapes there, and one stands before each end of a line.
+/// Returns a macro in the form of a file of macros: backslashes are escapes there, and a backslash comes before each
+/// line end.
 fn definition(name: &str, body: &str) -> String {
     format!("%{name} {}\n", body.replace('\\', "\\\\").replace('\n', "\\\n"))
 }

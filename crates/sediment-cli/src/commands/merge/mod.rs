@@ -69,8 +69,8 @@ impl Weighable for MergeOptions {
 }
 
 impl MergeOptions {
-    /// Refuses options that need --into. The parser cannot: it asks for no option that contradicts a given one, as --into
-    /// does --output.
+    /// Refuses options that need --into. The parser cannot check that, because it accepts a missing required option if
+    /// that option conflicts with a given one, as --into does with --output.
     fn must_not_belong_to_into(&self) -> Result<()> {
         let given = [
             ("--from", !self.from.is_empty()),
@@ -106,18 +106,18 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if options.json { ui.json(&inputs::ProfileOutput::new(&merged, &options.output, ui)) } else { Ok(()) }
 }
 
-/// Choices of a merge.
+/// Settings of a merge.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct MergeSettings {
-    /// Totals of merged inputs are scaled back to one recording first.
+    /// True to scale totals of merged inputs back to one recording first.
     normalize: bool,
-    /// Graphs and variants of counters to keep of each function; None keeps all.
+    /// Number of graphs and variants of counters to keep for each function; `None` keeps all.
     variants: Option<usize>,
-    /// Block executions of some inputs are added to samples of others, as samples: somebody chose the weight of each.
+    /// True to add block executions of some inputs to samples of others, as samples: the user chose the weight of each.
     mixes_block_units: bool,
 }
 
-/// Reads, merges and writes.
+/// Reads, merges and writes profiles.
 pub(crate) fn merge_files(
     inputs: &[(PathBuf, Weight)],
     settings: MergeSettings,

@@ -5,7 +5,7 @@ use crate::ui::Ui;
 use sediment_core::plural::counted;
 use sediment_order::order::{Standing, Unprofiled};
 
-/// Prints how many functions the estimates placed; `alone`: there is no profile beside them.
+/// Prints the number of functions placed by estimates; `alone`: there is no other profile.
 pub(super) fn print_estimates(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {
     let count = |wanted: &dyn Fn(Standing) -> bool| {
         unprofiled.standing.iter().flatten().filter(|standing| wanted(**standing)).count()

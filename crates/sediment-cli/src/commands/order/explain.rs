@@ -16,7 +16,7 @@ use std::fmt::Write;
 const PAGE: u64 = Geometry::COMMON.page;
 /// Alignment of functions, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
-/// Number of callers and callees to name.
+/// Number of callers and callees to list.
 const NAMED: usize = 4;
 
 /// One paragraph for each function of this name.
@@ -136,7 +136,7 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
     format!("  group: {name}, {}: {why}\n", counted(members, "function"))
 }
 
-/// The compiler's knowledge about an unprofiled function.
+/// Describes the compiler's data on an unprofiled function.
 fn expected(standing: Option<Standing>) -> &'static str {
     match standing {
         Some(Standing::Reachable) => {
@@ -195,7 +195,7 @@ fn edges_of(function: FunctionId, made: &Ordering, positions: &Positions) -> Str
     if all == 0 {
         return text + "  no call edge to another ordered function\n";
     }
-    // Only for the eye: the quotient of two floats is near enough.
+    // For display only: the quotient of two floats is exact enough.
     let share = 100.0 * near as f64 / all as f64;
     let _ = writeln!(text, "  {share:.0} % of these calls stay within a page");
     text
@@ -204,7 +204,7 @@ fn edges_of(function: FunctionId, made: &Ordering, positions: &Positions) -> Str
 /// The origin of the position: another algorithm, the affinity layout, or the kept order.
 fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> String {
     let mut text = String::new();
-    // Where the engine began with an order of its own, the classic to compare with is its reference.
+    // If the engine began with an order of its own, the order to compare with is its reference.
     let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
     let start = algorithm.name;
     if made.outcome.cost < 1.0 {
@@ -243,7 +243,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
     text
 }
 
-/// The functions before and behind another.
+/// Returns the functions before and after another.
 fn neighbours(order: &[FunctionId], function: FunctionId) -> Vec<FunctionId> {
     let Some(at) = order.iter().position(|other| *other == function) else { return Vec::new() };
     order[at.saturating_sub(1)..(at + 2).min(order.len())]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line on what an order changes in the program as it is linked.
+//! Prints the line on the effect of an order, compared with the current link of the program.
 
 use crate::change;
 use crate::ui::Ui;
@@ -14,10 +14,11 @@ use sediment_order::order::left_out::LeftOutMisses;
 use sediment_order::order::{self, OrderRequest, Ordering, Selection};
 use serde::Serialize;
 
-/// Said where calls are missing.
+/// Message if the profile has no calls.
 pub(crate) const NO_FORECAST: &str = "no forecast: the profile has no call counts";
 
-/// Prints and returns it for an order of a binary's functions; None for other orders, and where nothing was executed.
+/// Prints and returns the gain of an order for a binary's functions; `None` for other orders, and if nothing was
+/// executed.
 pub(super) fn print_gain(
     made: &Ordering,
     program: &ForecastProgram<'_>,
@@ -48,31 +49,32 @@ pub(super) fn print_gain(
     Some(gain)
 }
 
-/// What a gain is forecast by.
+/// Basis of a forecast.
 pub(crate) struct Forecast<'a> {
     pub(crate) profile: &'a Profile,
-    /// Misses are counted over a trace.
+    /// True if misses are counted over a trace.
     pub(crate) is_counted: bool,
-    /// Misses of recorded work that the order did not know.
+    /// Misses of held-out work.
     pub(crate) left_out: Option<LeftOutMisses>,
 }
 
 impl Forecast<'_> {
-    /// True where calls alone made the order of a program that does not fit the TLB.
+    /// True if only calls were used for the order of a program that does not fit in the TLB.
     fn would_gain_by_trace(&self, gain: &OrderGain) -> bool {
         let has_affinity = || self.profile.edges().iter().any(|(_, _, facts)| facts.affinity.is_some());
         let is_worth_it = !gain.fits() && !is_nothing(gain, worth(gain, self.profile));
         !self.is_counted && is_worth_it && !has_affinity()
     }
 
-    /// Hot pages and misses now and after, of which work, and what that is worth at most.
+    /// Formats hot pages and misses before and after, the work they are for, and the largest effect on time.
     pub(crate) fn in_words(&self, gain: &OrderGain) -> String {
         let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);
         let worth = worth(gain, self.profile);
         let nothing = if is_nothing(gain, worth) { ": nothing to gain in iTLB misses" } else { "" };
         let worth = worth.map_or_else(String::new, |worth| format!(", {}", judge::worth_in_words(worth)));
         let hot = format!("hot code (99 % of the calls): {} now, {after} after", counted(before, "page"));
-        // First touches are most of the misses then, and those of libraries without a profile are not known.
+        // In this case, first touches are most of the misses, and first touches of libraries without a profile are not
+        // known.
         if gain.fits() && !self.is_counted {
             let rest = match nothing {
                 "" => ", so misses are not forecast".to_owned(),
@@ -101,7 +103,7 @@ impl Forecast<'_> {
     }
 }
 
-/// Measured change of the misses of work that was not recorded, as a multiple of the forecast: the median, least and most of
+/// Measured change of the misses of held-out work, divided by the forecast: median, smallest and largest value in
 /// docs/proofs/held-out.md.
 const OTHER_WORK: [f64; 3] = [0.9, 0.0, 1.6];
 
@@ -116,8 +118,8 @@ fn counts_instructions(profile: &Profile) -> bool {
         && profile.source.iter().all(|source| source.ends_with("callgrind (Ir)"))
 }
 
-/// What the saved misses are worth at most, as a share of the processor time. If the profile has no count of instructions, its calls are
-/// a lower limit, and `None` is returned unless that shows that the misses are worth less than [`judge::WORTH`].
+/// Largest share of processor time that the saved misses can cost. If the profile has no count of instructions, its
+/// calls give a lower limit of the time; then the result is `None` unless the share is below [`judge::WORTH`].
 pub(crate) fn worth(gain: &OrderGain, profile: &Profile) -> Option<f64> {
     let saved = gain.before.common_misses() - gain.after.common_misses();
     let at_most = |instructions| {
@@ -136,7 +138,8 @@ pub(crate) fn worth(gain: &OrderGain, profile: &Profile) -> Option<f64> {
     limit.filter(|worth| *worth < judge::WORTH)
 }
 
-/// What the iTLB misses that the default order saves are worth at most, if that is less than [`judge::WORTH`].
+/// Largest share of processor time that the iTLB misses saved by the default order can cost, if it is below
+/// [`judge::WORTH`].
 pub(crate) fn little_worth(profile: &Profile, selection: &Selection<'_>) -> Result<Option<f64>> {
     let built = order::build(profile, selection)?;
     let made = order::compute_built(profile, built, &OrderRequest::default())?;
@@ -145,7 +148,7 @@ pub(crate) fn little_worth(profile: &Profile, selection: &Selection<'_>) -> Resu
     Ok(gain.and_then(|gain| worth(&gain, profile)).filter(|worth| *worth < judge::WORTH))
 }
 
-/// Instructions that a call executes at least: itself and the return.
+/// Smallest number of instructions per call: the call and the return.
 const CALL_INSTRUCTIONS: f64 = 2.0;
 
 /// Effect of an order on the program as it is linked.
@@ -185,7 +188,7 @@ pub(crate) struct TlbMissesOutput {
 }
 
 impl TlbMissesOutput {
-    /// Misses at each of [`TLB_ENTRIES`].
+    /// Makes the output for the misses at each of [`TLB_ENTRIES`].
     pub(crate) fn of_sizes(misses: [f64; TLB_ENTRIES.len()]) -> Vec<Self> {
         TLB_ENTRIES.into_iter().zip(misses).map(|(entries, misses)| Self { entries, misses }).collect()
     }
@@ -223,7 +226,7 @@ mod tests {
             let outlook = |misses| Outlook { hot_pages: 80, pages: 80, misses: [misses; TLB_ENTRIES.len()] };
             worth(&OrderGain { before: outlook(saved), after: outlook(0.0) }, profile)
         };
-        // 100 misses of 30 ns in at least 1.5 ms.
+        // 100 misses of 30 ns each, in at least 1.5 ms.
         let few = worth_of(100.0, &profile).unwrap();
         assert!(few > 0.0019 && few < 0.0021, "{few}");
         assert_eq!(worth_of(10_000.0, &profile), None, "the calls do not tell");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparison of the order with those for other goals of `--optimize-for`, and with the program as it is linked.
+//! Compares the order with orders for the other goals of `--optimize-for`, and with the current link of the program.
 
 use super::change;
 use crate::ui::Ui;
@@ -8,8 +8,8 @@ use sediment_order::model::AssumedLayout;
 use sediment_order::order::forecast::ForecastProgram;
 use sediment_order::order::{self, AIMS, Aim, FaultCurve, Ordering};
 
-/// Prints a line per goal and marks the chosen one, if a goal was named or with `--verbose`; else names the goal that the profile chose.
-/// Prints nothing for profiles without both call counts and first uses.
+/// With a given goal or `--verbose`, prints a line per goal and marks the chosen one; otherwise prints the goal that
+/// the profile chose. Prints nothing for profiles without both call counts and first uses.
 pub(super) fn print_goals(
     made: &Ordering,
     program: &ForecastProgram<'_>,
@@ -46,7 +46,7 @@ pub(super) fn print_goals(
     let against = if linked.is_some() { "the program as linked" } else { "steady" };
     let how = if traces.is_empty() { "estimated" } else { "counted in the traces" };
     ui.note(&format!("order: pages of 4 KiB touched after 10 %, 50 % and 100 % of the functions; iTLB misses against {against}"));
-    // The estimate of such misses is too rough to rank by.
+    // Without a forecast, the estimate of the misses is too inaccurate for a ranking.
     let is_forecast = !traces.is_empty() || !program.gain(&[]).is_some_and(|gain| gain.fits());
     let row = |start: &str, layout: AssumedLayout<'_>| {
         let FaultCurve { tenth, half, all, .. } = order::fault_curve(&input, layout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--keep OLD`: comparison of the new order with an older one.
+//! `--keep OLD` compares the new order with an older one.
 
 use crate::ui::Ui;
 use sediment_core::callgraph::FunctionId;
@@ -18,7 +18,7 @@ pub(super) fn print_moves(made: &Ordering, old: &Older, ui: &Ui) {
         graph.ids().map(|id| kept.added[id.index()] && !named.contains(name_of(id))).collect();
     let (added, added_bytes) = kept.sum(graph, &added);
     let bytes: u64 = graph.sizes().iter().fold(0, |sum, size| sum.saturating_add(*size));
-    // Only for the eye: the quotient of two floats is near enough.
+    // For display only: the quotient of two floats is exact enough.
     let share = 100.0 * moved_bytes as f64 / bytes.max(1) as f64;
     ui.note(&format!(
         "keep: {}: moved {} ({moved_bytes} of {bytes} bytes, {share:.1} %); added {added} ({added_bytes} bytes); dropped {} (missing from the profile)",

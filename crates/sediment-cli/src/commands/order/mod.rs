@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment order`: profiles in, a linker's ordering file out.
+//! `sediment order` converts profiles to a linker's ordering file.
 
 mod estimates;
 mod explain;
@@ -119,13 +119,13 @@ impl Weighable for OrderOptions {
     const FILES: &'static [&'static str] = &["profiles", "trace"];
 }
 
-/// Default of `--algorithm`: the affinity layout of the latest release. Of `--linker`: that of the compiler.
+/// Default of `--algorithm`: the affinity layout of the latest release. Default of `--linker`: the compiler's linker.
 pub(super) const AUTO: &str = "auto";
 
 /// Former name of [`AUTO`].
 const FORMER_AUTO: &str = "engine";
 
-/// Algorithms of former releases, and what to use instead.
+/// Algorithms of earlier releases, and their replacements.
 const FORMER_ALGORITHMS: &[(&str, &str)] = &[
     ("ext-tsp", "cdsort"),
     ("common-first", "balanced-partitioning"),
@@ -133,7 +133,7 @@ const FORMER_ALGORITHMS: &[(&str, &str)] = &[
     ("hottest", "auto"),
 ];
 
-/// Parser of `--algorithm`, which gives [`AUTO`] for its former name.
+/// Parser for `--algorithm`; accepts the former name of [`AUTO`].
 fn algorithm_names() -> impl TypedValueParser<Value = String> {
     let auto = PossibleValue::new(AUTO).alias(FORMER_AUTO);
     let others = ALGORITHMS.iter().map(|algorithm| PossibleValue::new(algorithm.name));
@@ -141,10 +141,10 @@ fn algorithm_names() -> impl TypedValueParser<Value = String> {
         .map(|name| if name == FORMER_AUTO { AUTO.to_owned() } else { name })
 }
 
-/// Linkers that read no ordering file of ours.
+/// Linkers that cannot read an ordering file of ours.
 const BY_WRAPPER: [&str; 2] = ["mold", "wild"];
 
-/// Parser of `--linker`.
+/// Parser for `--linker`.
 fn linker_names() -> impl TypedValueParser<Value = String> {
     let known = std::iter::once(AUTO).chain(LINKERS.iter().map(|linker| linker.name)).map(PossibleValue::new);
     let others = BY_WRAPPER.iter().map(|name| PossibleValue::new(*name).hide(true));
@@ -274,7 +274,7 @@ impl<'a> OrderOutput<'a> {
     }
 }
 
-/// Engine of `--engine` or `--algorithm auto`; None for other algorithms.
+/// Returns the engine for `--engine` or `--algorithm auto`; `None` for other algorithms.
 fn engine(options: &OrderOptions) -> Result<Option<&'static Engine>> {
     let Some(number) = options.engine else {
         return Ok((options.algorithm == AUTO).then_some(LATEST));
@@ -298,12 +298,12 @@ fn engine(options: &OrderOptions) -> Result<Option<&'static Engine>> {
     Ok(Some(engine))
 }
 
-/// The goal of this name.
+/// Returns the goal with this name.
 fn aim(name: &str) -> Option<Aim> {
     AIMS.iter().find(|(_, known, _)| *known == name).map(|(aim, _, _)| *aim)
 }
 
-/// The linker of this name, or the compiler's.
+/// Returns the linker with this name, or the compiler's linker.
 fn linker(name: &str, ui: &Ui) -> Result<&'static Linker> {
     if name == AUTO {
         let (linker, version) = compiler::default_linker(ui)?;
@@ -313,43 +313,43 @@ fn linker(name: &str, ui: &Ui) -> Result<&'static Linker> {
     link::linker(name).ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown linker {name}")))
 }
 
-/// One of the profiles to order by.
+/// A profile to order by.
 struct WeightedProfile {
     name: String,
     weight: Weight,
     profile: Profile,
 }
 
-/// Everything that decides an order besides the profile.
+/// All inputs of an order except the profile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OrderPlan<'a> {
-    /// Release whose default order is asked for; None for the order of `algorithm`.
+    /// Release whose default order is requested; `None` for the order of `algorithm`.
     engine: Option<&'static Engine>,
     algorithm: &'a str,
     seed: u64,
     settings: &'a AlgorithmSettings,
-    /// The file of the selected binary.
+    /// File of the selected binary.
     file: Option<&'a Path>,
     goal: Option<Aim>,
     traces: &'a [(PathBuf, Weight)],
-    /// The older order, and the share of gain below which it stays.
+    /// The older order, and the gain below which it stays.
     keep: Option<(&'a Path, f64)>,
     /// Alignment of the hot functions, in bytes.
     align_hot: Option<u64>,
     explain: &'a [String],
     linker: &'static Linker,
-    /// True if nothing is known about the program: it may be compiled at link time.
+    /// True if the program is unknown, so that it may be compiled at link time.
     may_be_lto: bool,
 }
 
 impl OrderPlan<'_> {
-    /// The traces with their weights.
+    /// Returns the traces with their weights.
     fn workloads<'t>(&self, traces: &'t [Trace]) -> Vec<WeightedTrace<'t>> {
         let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
         traces.iter().zip(weights).map(|(trace, weight)| WeightedTrace { trace, weight }).collect()
     }
 
-    /// The order of a graph, for these runs.
+    /// Computes the order of a graph for these runs.
     fn order(
         &self,
         profile: &Profile,
@@ -385,7 +385,7 @@ impl OrderPlan<'_> {
 }
 
 impl<'a> OrderPlan<'a> {
-    /// By the present engine, for this linker.
+    /// Plan with the current engine, for this linker.
     pub(crate) fn by_default(linker: &'static Linker, settings: &'a AlgorithmSettings) -> Self {
         Self {
             engine: Some(LATEST),
@@ -404,7 +404,7 @@ impl<'a> OrderPlan<'a> {
     }
 }
 
-/// The text of an ordering file for a profile; prints what was skipped.
+/// Returns the text of an ordering file for a profile; prints skipped items.
 pub(crate) fn order_text(
     profile: &Profile,
     selection: &Selection<'_>,
@@ -414,7 +414,7 @@ pub(crate) fn order_text(
     Ok(written(profile, selection, plan, ui)?.text)
 }
 
-/// An ordering file, and what the order gains where it is known how the program is linked.
+/// An ordering file, and the gain of the order if the program's current link is known.
 struct WrittenOrder {
     text: String,
     gain: Option<GainOutput>,
@@ -431,7 +431,7 @@ fn written(
     Ok(WrittenOrder { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
 }
 
-/// The same for several workloads, each compared with an order of its own.
+/// As [`written`], for several workloads; each is compared with its own order.
 fn written_of_several(
     inputs: &[WeightedProfile],
     selection: &Selection<'_>,
@@ -453,7 +453,8 @@ fn written_of_several(
     Ok(WrittenOrder { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
 }
 
-/// Orders the functions; prints what was skipped and what the order does. `left_out` has the misses of recordings that an order did not know.
+/// Orders the functions; prints skipped items and the effect of the order. `left_out` has the misses of recordings that
+/// were held out of an order.
 fn ordering_of(
     profile: &Profile,
     selection: &Selection<'_>,
@@ -509,7 +510,7 @@ fn ordering_of(
     Ok((ordering, gain.map(|gain| GainOutput::new(&gain, &forecast)), placed))
 }
 
-/// Warns of a Go program, by functions of its runtime.
+/// Warns of a Go program, which is recognised by functions of its runtime.
 fn warn_of_go(built: &BuiltGraph, ui: &Ui) {
     let is_of_runtime =
         |name: &str| matches!(name, "runtime.goexit" | "runtime.goexit.abi0" | "runtime.rt0_go.abi0");
@@ -518,7 +519,7 @@ fn warn_of_go(built: &BuiltGraph, ui: &Ui) {
     }
 }
 
-/// The text of an ordering file.
+/// Returns the text of an ordering file.
 fn text_of(ordering: &Ordering, selection: &Selection<'_>, plan: &OrderPlan<'_>, ui: &Ui) -> Result<String> {
     for name in plan.explain {
         for line in explain::explain(name, ordering)?.lines() {
@@ -563,10 +564,10 @@ fn with_hot_block_aligned(
     Ok(text)
 }
 
-/// Bytes of the smallest page: programs begin at a multiple of it wherever they are loaded.
+/// Smallest page size in bytes: programs are loaded at a multiple of it.
 const SMALLEST_PAGE: u64 = 4096;
 
-/// A trace in which at least one ordered function runs.
+/// Reads a trace; an error if no ordered function occurs in it.
 pub(super) fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
     let named = |error: Error| error.with_input(files::display(path));
     let source = files::RecordingSource::open(path)?;
@@ -588,7 +589,7 @@ fn binary_of<'a>(selection: &Selection<'a>) -> Option<&'a Binary> {
     }
 }
 
-/// A ratio as a change in per cent: 0.3 is "-70 %".
+/// Formats a ratio as a change in per cent: 0.3 is "-70 %".
 fn change(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let percent = if percent.abs() < 0.05 { 0.0 } else { percent };

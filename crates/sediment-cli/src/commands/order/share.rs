@@ -35,10 +35,10 @@ impl From<PlacedShare> for PlacedOutput {
     }
 }
 
-/// Prints the share where anything is left out.
+/// Prints the share if anything is missing.
 ///
 /// # Errors
-/// When nothing is placed.
+/// If nothing is placed.
 pub(crate) fn say(share: PlacedShare, ui: &Ui) -> Result<()> {
     let parts = share.parts_per_million();
     if share.placed == 0 && share.of > 0 {
@@ -55,7 +55,7 @@ pub(crate) fn say(share: PlacedShare, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// The exit code for a share, with an error below the threshold.
+/// Returns the exit code for a share; prints an error below the threshold.
 pub(crate) fn judge(share: PlacedShare, threshold: u64, ui: &Ui) -> ExitCode {
     let parts = share.parts_per_million();
     if parts >= threshold {
@@ -72,7 +72,7 @@ pub(crate) fn judge(share: PlacedShare, threshold: u64, ui: &Ui) -> ExitCode {
     ExitCode::from(BELOW_THRESHOLD)
 }
 
-/// Parts per million as percent, cut to two decimals so that 99.999 does not read as 100.
+/// Formats parts per million as per cent, cut to two decimals so that 99.999 is not shown as 100.
 fn percent(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several workloads in one order: each compared with an order of its own, and advice for an underserved one.
+//! Several workloads in one order: compares each with its own order, and gives advice for an underserved one.
 
 use super::{OrderPlan, WeightedProfile, change};
 use crate::files;
@@ -15,19 +15,19 @@ use sediment_order::order::versions::Engine;
 use sediment_order::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
 use std::path::PathBuf;
 
-/// Ratio of misses to those with an order of its own above which a workload is underserved.
+/// A workload is underserved if its misses exceed the misses with its own order by more than this factor.
 const UNDERSERVED: f64 = 1.10;
-/// Factors to try for the weight of an underserved workload.
+/// Factors that are tried for the weight of an underserved workload.
 const FACTORS: [u32; 5] = [2, 4, 8, 16, 32];
 
-/// Predicted misses of a workload in the common order and in an order of its own.
+/// Predicted misses of a workload with the common order and with its own order.
 struct Fare {
     together: f64,
     alone: f64,
 }
 
 impl Fare {
-    /// Ratio of the misses in the common order to those in its own.
+    /// Misses with the common order divided by misses with its own order.
     fn ratio(&self) -> f64 {
         if self.alone == 0.0 && self.together == 0.0 { 1.0 } else { self.together / self.alone }
     }
@@ -67,7 +67,7 @@ pub(super) fn print_workloads(
     Ok(())
 }
 
-/// Misses of each recording in the order of the others.
+/// Returns the misses of each recording with the order of the other recordings.
 pub(super) fn left_out(
     inputs: &[WeightedProfile],
     selection: &Selection<'_>,
@@ -91,7 +91,7 @@ pub(super) fn left_out(
     Ok(sum)
 }
 
-/// Advice for an underserved workload: the weight that helps it, and the cost for the others.
+/// Returns advice for an underserved workload: the weight that helps it, and the cost for the others.
 fn advice(
     inputs: &[WeightedProfile],
     worst: usize,
@@ -138,7 +138,7 @@ fn advice(
     })
 }
 
-/// The functions of all inputs with the calls of one alone, so that ids mean the same for all.
+/// Returns the functions of all inputs with the calls of only one, so that all graphs have the same ids.
 fn only(inputs: &[WeightedProfile], which: usize) -> Result<Profile> {
     let weight = |at: usize| if at == which { Weight::ONE } else { Weight::ZERO };
     let weighed: Vec<(&Profile, Weight)> =
@@ -146,12 +146,12 @@ fn only(inputs: &[WeightedProfile], which: usize) -> Result<Profile> {
     merge::merge(&weighed, false)
 }
 
-/// The order of one profile.
+/// Computes the order of one profile.
 fn ordered(profile: &Profile, selection: &Selection<'_>, plan: &OrderPlan<'_>, ui: &Ui) -> Result<Ordering> {
     plan.order(profile, order::build(profile, selection)?, &[], None, selection, ui)
 }
 
-/// Prints how well the order fits the traces, and each of several traces.
+/// Prints how well the order fits all traces together, and each one.
 pub(super) fn print_traces(
     engine: &Engine,
     made: &Ordering,
@@ -160,7 +160,7 @@ pub(super) fn print_traces(
     ui: &Ui,
 ) {
     let (outcome, graph) = (&made.outcome, &made.built.graph);
-    // The search for a better order is for programs that miss the TLB.
+    // The search for a better order is useful only for programs that miss the TLB.
     if made.keeps_input_order {
         return;
     }

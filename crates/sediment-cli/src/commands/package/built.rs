@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs and libraries that a package builds, by name, from what is at hand: its recipe, its built tree, and the packages that
-//! are installed of it. A profile keeps only these: what a maintainer's shell did is no matter of the package.
+//! Finds the names of programs and libraries that a package builds, from its recipe, its built tree, and its installed
+//! packages. A profile keeps only these, because activity of the maintainer's shell does not belong to the package.
 
 use crate::files;
 use crate::packages::Package;
@@ -10,10 +10,10 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Files of a tree that are looked at: a kernel's has fewer.
+/// Largest number of files that are inspected in a tree: a kernel's has fewer.
 const MOST_FILES: usize = 200_000;
-/// Files that describe a build, by the ends of their names, and the most bytes of one. Makefiles have all kinds of ends, such as
-/// `Makefile-libbz2_so`.
+/// Extensions of files that describe a build, and their largest size in bytes. Makefiles have all kinds of extensions,
+/// such as `Makefile-libbz2_so`.
 const DESCRIPTIONS: &[&str] = &[
     "CMakeLists.txt",
     "meson.build",
@@ -28,28 +28,28 @@ const DESCRIPTIONS: &[&str] = &[
 ];
 const MAKEFILE: &str = "akefile";
 const LONGEST_DESCRIPTION: u64 = 4 << 20;
-/// Folders of a system's programs and libraries.
+/// Folders of the system's programs and libraries.
 const OF_SYSTEM: &[&str] =
     &["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib64", "/lib64", "/usr/lib", "/lib", "/usr/libexec"];
-/// Literal characters that a pattern must have: `usr/bin/*` says nothing.
+/// Smallest number of literal characters in a pattern: `usr/bin/*` is not specific enough.
 const LEAST_LITERAL: usize = 2;
 
-/// Names by which a package's outputs are known.
+/// Names of a package's outputs.
 #[derive(Debug, Default)]
 pub(super) struct BuiltNames {
-    /// Binary packages, without `-`, `.` and `_`.
+    /// Names of binary packages, without `-`, `.` and `_`.
     packages: BTreeSet<String>,
     /// Base names of installed or built files.
     files: BTreeSet<String>,
     patterns: Vec<Glob>,
-    /// Words of the files that describe the build.
+    /// Words in the files that describe the build.
     words: BTreeSet<String>,
-    /// True if a tree has more files than were looked at: what it builds is not known.
+    /// True if a tree has too many files to inspect, so that its outputs are not completely known.
     is_cut: bool,
 }
 
 impl BuiltNames {
-    /// Adds a package of the recipe, and its files where it is installed.
+    /// Adds a package of the recipe, and its files if it is installed.
     pub(super) fn add_package(&mut self, name: &str) {
         if self.packages.insert(plain(name)) {
             if let Ok(installed) = Package::find(name, None) {
@@ -61,7 +61,7 @@ impl BuiltNames {
     /// Adds a path or pattern of files to install.
     pub(super) fn add_installed(&mut self, pattern: &str) {
         let name = pattern.rsplit('/').next().unwrap_or_default();
-        // Every library is called lib*.so.*
+        // Every library is called lib*.so.*.
         let own = name.strip_prefix("lib").unwrap_or(name).replace(".so", "");
         let literal = own.chars().filter(|character| !matches!(character, '*' | '?' | '.')).count();
         if literal >= LEAST_LITERAL {
@@ -69,7 +69,7 @@ impl BuiltNames {
         }
     }
 
-    /// Adds the labels that a map gives to outputs.
+    /// Adds the labels of a map.
     pub(super) fn add_mapped(&mut self, map: &[(String, String)]) {
         self.files.extend(map.iter().map(|(_, label)| label.clone()));
     }
@@ -94,7 +94,7 @@ impl BuiltNames {
         }
     }
 
-    /// Adds a file of the tree: a program or library, or a description of the build.
+    /// Adds a file of the tree if it is a program or library, or describes the build.
     fn add_file(&mut self, path: &Path) {
         let name = files::base_name(path);
         if files::is_linked(path) {
@@ -109,7 +109,7 @@ impl BuiltNames {
     pub(super) fn add_words(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_+.-".contains(c);
         self.words.extend(text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned));
-        // CMake's OUTPUT_NAME NAME and add_library(NAME …), and Meson's library('NAME', …), of which find_library is none.
+        // CMake's OUTPUT_NAME NAME and add_library(NAME …), and Meson's library('NAME', …), but not find_library.
         let small = text.to_ascii_lowercase();
         for (at, called) in small.match_indices("library") {
             let part = text[at + called.len()..].trim_start_matches([' ', '\t']);
@@ -125,27 +125,27 @@ impl BuiltNames {
         }
     }
 
-    /// True if the description of the build names a program or library that this system does not have. Its tree need not be
-    /// built yet.
+    /// True if the description of the build names a program or library that this system does not have. Its tree need
+    /// not be built yet.
     fn describes(&self, label: &str) -> bool {
         let stem = label.split(".so").next().unwrap_or(label);
         let has = |word: &str| self.words.contains(word);
-        // Makefiles name libx.so.1.2.3, and libx.so.$(VERSION), of which libx.so. is the word.
+        // Makefiles contain libx.so.1.2.3, or libx.so.$(VERSION), of which libx.so. is a word.
         let versioned = format!("{stem}.so.");
         let is_versioned =
             || self.words.range(versioned.clone()..).next().is_some_and(|word| word.starts_with(&versioned));
         let is_named = if stem == label {
             has(label)
         } else {
-            // A library's plain name says as well that a build uses it.
+            // The plain name of a library also occurs if a build only uses it.
             [".la", ".so"].iter().any(|end| has(&format!("{stem}{end}"))) || is_versioned()
         };
         is_named && !is_of_system(label)
     }
 
-    /// True if the package builds the program or library of this label.
+    /// True if the package builds the program or library with this label.
     fn has(&self, label: &str) -> bool {
-        // libx.so.1.0.4 has the soname libx.so.1.
+        // The soname of libx.so.1.0.4 is libx.so.1.
         let versions = format!("{label}.");
         let of_library = |name: &String| label.contains(".so") && name.starts_with(&versions);
         let name = label.strip_suffix(".so").unwrap_or(label).replace(".so.", "");
@@ -156,19 +156,20 @@ impl BuiltNames {
             || self.describes(label)
     }
 
-    /// True if nothing shows that the package builds the only program of a profile.
+    /// True if there is no evidence that the package builds the only program of a profile.
     pub(super) fn is_doubtful(&self, profile: &Profile) -> bool {
         let dsos = profile.dsos();
         dsos.len() == 1 && dsos.keys().all(|label| !self.has(label))
     }
 
-    /// The part of a profile that is the package's, and the labels of the rest; None where all of it is.
+    /// Returns the package's part of a profile, and the labels of the rest; `None` if the whole profile belongs to it.
     ///
     /// # Errors
-    /// Where none of several programs is known to be the package's, and where the tree is too large to tell of some.
+    /// If none of several programs is known to belong to the package, or if the tree is too large to decide that for
+    /// some.
     pub(super) fn part_of(&self, profile: &Profile, only: &[Glob]) -> Result<Option<(Profile, Vec<String>)>> {
         let labels: BTreeSet<&str> = profile.dsos().keys().map(String::as_str).collect();
-        // A profile of one program is taken at its word while nothing is known of what the package builds.
+        // A profile of one program is accepted if nothing is known about the package's outputs.
         if only.is_empty()
             && (labels.is_empty() || labels.len() == 1 && (self.is_cut || self.files.is_empty()))
         {
@@ -204,7 +205,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|character| !matches!(character, '-' | '.' | '_')).collect()
 }
 
-/// True for a file of this name in the folders of the system's programs and libraries.
+/// True if a file with this name is in the folders of the system's programs and libraries.
 fn is_of_system(label: &str) -> bool {
     let below =
         |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(kept(&built, &["bash", "made"], &[values::glob("ba*").unwrap()]).unwrap(), ["bash"]);
         let none = built.part_of(&profile(&["bash", "libc.so.6"]), &[]);
         assert_eq!(none.unwrap_err().code(), ErrorCode::Unsupported);
-        // Of a tree that was not read to its end, nothing is guessed.
+        // Nothing is guessed for a tree that was not read completely.
         built.is_cut = true;
         assert_eq!(kept(&built, &own, &[]), None);
         let unknown = built.part_of(&profile(&["bash", "made"]), &[]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conditions of a spec file that need no rpm: those of builds (`%bcond`) at their defaults, and constants.
+//! Evaluates conditions of a spec file without rpm: build conditions (`%bcond`) with their defaults, and constants.
 
 use super::spec::Spec;
 
@@ -25,15 +25,15 @@ pub(super) fn counts(spec: &Spec<'_>, line: usize) -> Option<bool> {
     open.iter().map(|branch| branch.counts).fold(Some(true), and)
 }
 
-/// One of the branches of an `%if`.
+/// A branch of an `%if`.
 struct IfBranch {
     counts: Option<bool>,
-    /// True if this branch or an earlier one counts.
+    /// True if this branch or an earlier one applies.
     before: Option<bool>,
 }
 
 impl IfBranch {
-    /// Goes on to the next branch, whose condition this is.
+    /// Continues with the next branch, which has this condition.
     fn follow(&mut self, holds: Option<bool>) {
         self.counts = and(self.before.map(|before| !before), holds);
         self.before = match (self.before, holds) {
@@ -52,7 +52,7 @@ fn and(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     }
 }
 
-/// The value of a condition in this line: 0, 1, `%{with NAME}`, `%{without NAME}`, or the contrary of one.
+/// Evaluates a condition in this line: 0, 1, `%{with NAME}`, `%{without NAME}`, or the negation of one.
 fn value(spec: &Spec<'_>, condition: &str, line: usize) -> Option<bool> {
     let condition = condition.trim();
     if let Some(contrary) = condition.strip_prefix('!') {
@@ -71,7 +71,7 @@ fn value(spec: &Spec<'_>, condition: &str, line: usize) -> Option<bool> {
     }
 }
 
-/// The default of a condition of the build, by the last line in front of this one that sets it; off where none does.
+/// Default of a build condition, from the last earlier line that sets it; off without one.
 fn default_of(spec: &Spec<'_>, name: &str, line: usize) -> Option<bool> {
     for at in (0..line).rev() {
         let (word, rest) = words(spec.lines[at]);
@@ -94,7 +94,7 @@ fn default_of(spec: &Spec<'_>, name: &str, line: usize) -> Option<bool> {
     Some(false)
 }
 
-/// The first word of a line and what stands behind it.
+/// Splits a line into the first word and the rest.
 fn words(line: &str) -> (&str, &str) {
     let line = line.trim();
     line.split_once(char::is_whitespace).unwrap_or((line, ""))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
-//! debian/sediment-profiles.
+//! `sediment package deb` changes a Debian source package: it adds a build dependency on the debhelper sequence, and
+//! the profile in debian/sediment-profiles.
 
 use super::built::BuiltNames;
 use super::{Addition, RecipeChange, RecipeOptions, inputs_for, is_profile, propose, read_recipe};
@@ -13,14 +13,14 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Folder of profiles of the sequence, below debian/.
+/// Folder for profiles of the sequence, below debian/.
 const FOLDER: &str = "sediment-profiles";
 const SEQUENCE: &str = "dh-sequence-sediment";
-/// The fields of build dependencies.
+/// Fields with build dependencies.
 const LISTS: [&str; 3] = ["Build-Depends", "Build-Depends-Arch", "Build-Depends-Indep"];
-/// The lowest level of debhelper that this was tried with: from it on, dh sets the flags of compilers.
+/// Lowest compatibility level of debhelper that was tested: from this level on, dh sets compiler flags.
 const COMPAT: u32 = 9;
-/// The level that a hint names.
+/// Compatibility level that a hint recommends.
 const USUAL_COMPAT: u32 = 13;
 
 /// Change a Debian source package
@@ -67,7 +67,8 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     propose(&changes, &additions, &arguments.common, ui)
 }
 
-/// Outputs of a source package, by its control file, its lists of files to install, its map and its built tree.
+/// Returns the outputs of a source package, from its control file, its lists of files to install, its map and its built
+/// tree.
 fn built(debian: &Path, control: &str) -> BuiltNames {
     let mut built = BuiltNames::default();
     for line in control.lines() {
@@ -92,7 +93,7 @@ fn built(debian: &Path, control: &str) -> BuiltNames {
     built
 }
 
-/// Go's linker reads no ordering file.
+/// Go's linker cannot read an ordering file.
 fn must_not_be_of_go(path: &Path, rules: &str, control: &str) -> Result<()> {
     let by_rules = makefiles(path, rules).iter().any(|text| {
         code(text).any(|line| line.contains("--buildsystem=golang") || line.contains("--buildsystem golang"))
@@ -109,11 +110,11 @@ fn must_not_be_of_go(path: &Path, rules: &str, control: &str) -> Result<()> {
     }
 }
 
-/// Line of the changelog for the change.
+/// Changelog line for the change.
 const ENTRY: &str = "  * Link programs and libraries in the order of a profile (dh-sequence-sediment).\n";
 
-/// The changelog with the change in the entry that is not released yet. Where there is none, a note says how to begin one: its version
-/// is the maintainer's choice.
+/// Returns the changelog with the change in the unreleased entry. Without such an entry, prints how to begin one,
+/// because the maintainer chooses its version.
 fn with_entry(path: &Path, ui: &Ui) -> Result<Option<RecipeChange>> {
     if !path.is_file() {
         return Ok(None);
@@ -135,7 +136,7 @@ fn with_entry(path: &Path, ui: &Ui) -> Result<Option<RecipeChange>> {
     Ok(Some(RecipeChange { path: path.to_path_buf(), after, before: Some(before) }))
 }
 
-/// Prints which files of the package have a profile of the same programs as an added one: one of each counts.
+/// Prints the files of the package that have a profile of the same programs as an added one: only one of each is used.
 fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
     let there = folder.is_dir().then(|| Profiles::open(folder, ui)).transpose()?;
     let mut seen: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
@@ -163,14 +164,14 @@ fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// A recipe that is not understood, with a hint.
+/// Error with a hint for a recipe that is not supported.
 fn refused(path: &Path, why: &str, hint: &str) -> Error {
     Error::new(ErrorCode::UnsupportedVariant, format!("not changed: {why}"))
         .with_input(files::display(path))
         .with_hint(hint.to_owned())
 }
 
-/// debian/rules has to hand the build to dh, by itself or by a file that it includes.
+/// Checks that debian/rules uses dh for the build, directly or through an included file.
 fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
     let texts = makefiles(path, rules);
     for taken in ["COMPILER_PATH", "PROF_DIR"] {
@@ -192,8 +193,9 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
     ))
 }
 
-/// debian/rules and the files that it includes, its own and those of other packages, with continued lines joined. One with a variable in
-/// its name cannot be found, but for make's own folder. The sequence (sediment.pm) goes by the same rules.
+/// Returns debian/rules and the files that it includes, from the package or from other packages, with continued lines
+/// joined. A file with a variable in its name cannot be found, unless the variable is make's current folder. The
+/// sequence (sediment.pm) uses the same rules.
 fn makefiles(path: &Path, rules: &str) -> Vec<String> {
     const MOST: usize = 100;
     let source = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
@@ -214,7 +216,7 @@ fn makefiles(path: &Path, rules: &str) -> Vec<String> {
     texts
 }
 
-/// The files that a makefile includes, as they are named from make's folder.
+/// Returns the files that a makefile includes, relative to make's folder.
 fn included(text: &str) -> impl Iterator<Item = String> {
     let files = code(text).filter_map(|line| {
         let line = line.trim_start_matches(' ').split('#').next()?;
@@ -225,17 +227,17 @@ fn included(text: &str) -> impl Iterator<Item = String> {
     files.flat_map(str::split_whitespace).map(own)
 }
 
-/// The lines of a makefile that are no comments.
+/// Returns the lines of a makefile without comments.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with('#'))
 }
 
-/// True if a line of a rule passes its target, or a step of the build, to dh: `dh $@` with any options.
+/// True if a line of a rule passes its target, or a build step, to dh: `dh $@` with any options.
 fn calls_dh(line: &str, texts: &[String]) -> bool {
     const STEPS: [&str; 4] = ["build", "install", "binary", "clean"];
     let recipe = match line.strip_prefix('\t') {
         Some(recipe) => recipe,
-        // The recipe may stand behind the target, unless the line is an assignment.
+        // The recipe may follow the target on the same line, unless the line is an assignment.
         None => match line.split_once(':').map(|(target, rest)| (target, rest.split_once(';'))) {
             Some((target, Some((needs, recipe)))) if !target.contains('=') && !needs.contains('=') => recipe,
             _ => return false,
@@ -250,7 +252,7 @@ fn calls_dh(line: &str, texts: &[String]) -> bool {
     words.any(|word| is_dh(word, texts)) && words.any(|word| word.contains('$') || step(word))
 }
 
-/// True if a word of a recipe is dh, by its name, path or a variable of the makefiles.
+/// True if a word of a recipe is dh, as a name, a path or a variable of the makefiles.
 fn is_dh(word: &str, texts: &[String]) -> bool {
     let plain = |word: &str| word == "dh" || (word.starts_with('/') && word.ends_with("/dh"));
     let variable = word.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
@@ -266,7 +268,7 @@ fn is_dh(word: &str, texts: &[String]) -> bool {
     values.next() == Some(true) && values.all(|is_dh| is_dh)
 }
 
-/// debian/rules with a threshold for the check.
+/// Returns debian/rules with a threshold for the check.
 fn with_threshold(path: &Path, rules: &str, percent: u8) -> Result<String> {
     let line = format!("\tdh_sediment_check --min-coverage={percent}\n");
     if code(rules).any(|line| line.contains("dh_sediment_check")) {
@@ -287,11 +289,11 @@ fn with_threshold(path: &Path, rules: &str, percent: u8) -> Result<String> {
 struct SourceParagraph<'a> {
     text: &'a str,
     name: &'a str,
-    /// Range of the value of Build-Depends in the text.
+    /// Range of Build-Depends' value in the text.
     depends: std::ops::Range<usize>,
-    /// The other fields of build dependencies, Build-Depends-Arch and -Indep, with their values.
+    /// The other fields with build dependencies, Build-Depends-Arch and -Indep, with their values.
     others: Vec<(&'a str, std::ops::Range<usize>)>,
-    /// True if a package is built for one architecture or more.
+    /// True if a package is built for specific architectures.
     for_architectures: bool,
     /// True if a package is the same for all architectures.
     for_all: bool,
@@ -402,7 +404,7 @@ impl<'a> SourceParagraph<'a> {
         }
     }
 
-    /// The dependencies of a list with their positions in the text. Comments are no part of them.
+    /// Returns the dependencies of a list with their positions in the text, without comments.
     fn items(&self, list: &std::ops::Range<usize>) -> Vec<Dependency<'a>> {
         let mut items = Vec::new();
         let mut start = None::<usize>;
@@ -431,7 +433,8 @@ impl<'a> SourceParagraph<'a> {
         items
     }
 
-    /// The text with the sequence in Build-Depends-Arch: the packages for all architectures are built without it.
+    /// Returns the text with the sequence in Build-Depends-Arch, because packages for all architectures are built
+    /// without it.
     fn with_sequence_for_architectures(&self) -> String {
         let wanted = format!("{SEQUENCE} <!pkg.{}.nosediment>", self.name);
         let list = self.others.iter().find(|(field, _)| *field == LISTS[1]).map(|(_, list)| list);
@@ -454,8 +457,8 @@ impl<'a> SourceParagraph<'a> {
         }
     }
 
-    /// The text with the sequence behind debhelper, written as the list is; in Build-Depends-Arch where packages are not for an
-    /// architecture, too.
+    /// Returns the text with the sequence after debhelper, in the style of the list; in Build-Depends-Arch if some
+    /// packages are for all architectures.
     fn with_sequence(&self) -> Result<String> {
         let items = self.items(&self.depends);
         let is = |item: &Dependency<'_>, name: &str| {
@@ -465,7 +468,7 @@ impl<'a> SourceParagraph<'a> {
         if items.iter().any(|item| is(item, SEQUENCE)) {
             return Ok(self.text.to_owned());
         }
-        // debhelper takes a sequence once. From Build-Depends-Arch it is for what is linked; from -Indep for the rest.
+        // debhelper loads a sequence once: from Build-Depends-Arch for linked packages, from -Indep for the rest.
         for (field, list) in &self.others {
             match self.items(list).iter().any(|item| is(item, SEQUENCE)) {
                 true if *field == LISTS[1] => return Ok(self.text.to_owned()),
@@ -494,7 +497,7 @@ impl<'a> SourceParagraph<'a> {
         let after = items.get(index + 1).map(|next| between(own, next)).filter(plain);
         let before = index.checked_sub(1).map(|before| between(&items[before], own)).filter(plain);
         let separator = after.or(before).unwrap_or_else(|| {
-            // One alone on a line of its own stays so.
+            // A dependency alone on its line stays alone.
             let line = self.text[..own.start].rfind('\n').map_or(0, |end| end + 1);
             let indent = &self.text[line..own.start];
             if indent.trim().is_empty() { format!(",\n{indent}") } else { ", ".to_owned() }
@@ -504,7 +507,7 @@ impl<'a> SourceParagraph<'a> {
     }
 }
 
-/// A dependency.
+/// A dependency in a list.
 struct Dependency<'a> {
     text: &'a str,
     start: usize,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A unified diff of a recipe before and after.
+//! Makes a unified diff of a recipe.
 
 use similar::TextDiff;
 
-/// The diff of a file, with its name as `patch -p1` takes it; empty where nothing differs. `before` is None for a new file.
+/// Returns the diff of a file, with its name in the form that `patch -p1` needs; empty if nothing differs. `before` is
+/// `None` for a new file.
 pub(super) fn unified(name: &str, before: Option<&str>, after: &str) -> String {
-    // `a/./debian/control` is no path that `patch` prints.
+    // `patch` does not accept a path such as `a/./debian/control`.
     let name: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let name = name.join("/");
     let old_name = if before.is_some() { format!("a/{name}") } else { "/dev/null".to_owned() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment package`: the change that a package's recipe needs so that its programs are built in the order of a profile. One file per
-//! kind of recipe, a row in [`RecipeKind`] each; `diff` prints what would change.
+//! `sediment package` changes a package's recipe so that its programs are built in the order of a profile. Each kind of
+//! recipe has a file and a row in [`RecipeKind`]; `diff` prints the changes.
 
 mod built;
 mod conditions;
@@ -28,10 +28,10 @@ use std::borrow::Cow;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
-/// The file that names profiles of outputs whose names say nothing (docs/linkers.md).
+/// File that maps outputs to profiles if their names do not match (docs/linkers.md).
 const MAP: &str = "map";
 
-/// Bytes of a profile from which on it is cut to what its orders need.
+/// Size of a profile in bytes from which it is reduced to the data that its orders need.
 const LARGE: usize = 24 << 10;
 
 /// Change a package's recipe to link its programs in the order of a profile
@@ -88,24 +88,24 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 #[derive(Debug)]
 struct RecipeChange {
     path: PathBuf,
-    /// None: it is a new file.
+    /// `None` for a new file.
     before: Option<String>,
     after: String,
 }
 
-/// A file to put into the source package, too long to be shown.
+/// A file for the source package that is too long to be shown.
 #[derive(Debug)]
 struct Addition {
     path: PathBuf,
     content: Vec<u8>,
-    /// Description in a few words.
+    /// Description of the file in a few words.
     what: String,
-    /// Where the file that it was made from and takes the place of is kept, and its content.
+    /// If the file is derived from a file that it replaces: the path at which that file is kept, and its content.
     kept: Option<(PathBuf, Vec<u8>)>,
 }
 
 impl Addition {
-    /// A file that is put there as it is.
+    /// Makes an addition of an unchanged file.
     fn of(file: &Path, path: PathBuf, what: &str) -> Result<Self> {
         Ok(Self { path, content: files::read_regular(file)?, what: what.to_owned(), kept: None })
     }
@@ -183,7 +183,8 @@ struct AdditionOutput<'a> {
     kept: Option<Cow<'a, str>>,
 }
 
-/// Shows the changes as a diff or as JSON, and makes them where that is wanted: the additions first, as the recipe names them.
+/// Prints the changes as a diff or as JSON, and applies them if requested: the additions first, because the recipe
+/// refers to them.
 fn propose(changes: &[RecipeChange], additions: &[Addition], common: &RecipeOptions, ui: &Ui) -> Result<()> {
     let new: Vec<&Addition> = additions.iter().filter(|addition| addition.is_one()).collect();
     let is_changed = changes.iter().any(RecipeChange::is_one) || !new.is_empty();
@@ -222,15 +223,15 @@ fn propose(changes: &[RecipeChange], additions: &[Addition], common: &RecipeOpti
     if common.json { ui.json(&answer) } else { Ok(()) }
 }
 
-/// A recipe's text.
+/// Reads a recipe's text.
 fn read_recipe(path: &Path) -> Result<String> {
     let bytes = files::read_regular(path)?;
     String::from_utf8(bytes)
         .map_err(|_| Error::new(ErrorCode::Damaged, "not UTF-8 text").with_input(files::display(path)))
 }
 
-/// The profiles and settings as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
-/// Without settings among them, those count that the folder has already.
+/// Returns the profiles and settings as files for this folder of a source package; a folder of profiles may contain
+/// everything that `PROF_DIR` may. Without new settings, the existing ones of the folder apply.
 fn inputs_for(
     folder: &Path,
     common: &RecipeOptions,
@@ -267,13 +268,13 @@ fn inputs_for(
         }
     }
     if !has_settings {
-        // Those that are there already are to be sound, too.
+        // The existing ones must be valid, too.
         package_settings::of_folder(folder)?;
     }
     Ok(additions)
 }
 
-/// A settings file and the older orders that it names, which lie beside it.
+/// Returns a settings file and the older orders that it lists, which are next to it.
 fn settings_for(folder: &Path, file: &Path, read: &PackageSettings) -> Result<Vec<Addition>> {
     let beside = file.parent().unwrap_or(Path::new(""));
     package_settings::check_older(beside, read)?;
@@ -282,7 +283,7 @@ fn settings_for(folder: &Path, file: &Path, read: &PackageSettings) -> Result<Ve
     std::iter::once(settings).chain(read.keep.iter().map(order)).collect()
 }
 
-/// The profiles of a folder, its `map` and its settings, in the order of their names.
+/// Returns the profiles of a folder, its `map` and its settings, sorted by name.
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(folder))
@@ -305,7 +306,7 @@ fn is_profile(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "gv" || ending == "prof")
 }
 
-/// NAME.old, NAME.old2 and so on: the first that has this content already, or that no file has.
+/// Returns the first of NAME.old, NAME.old2 and so on that already has this content, or that does not exist.
 fn place_for_old(path: &Path, content: &[u8]) -> PathBuf {
     let mut number = 1;
     loop {
@@ -320,7 +321,7 @@ fn place_for_old(path: &Path, content: &[u8]) -> PathBuf {
     }
 }
 
-/// A profile as a file to put into a source package; its programs are named in the note of it.
+/// Returns a profile as a file for a source package; its programs are listed in the description.
 fn profile_for(
     folder: &Path,
     profile: &Path,
@@ -359,7 +360,7 @@ fn profile_for(
     }
     let place = folder.join(files::base_name(profile)).canonicalize();
     let is_the_same = place.is_ok_and(|place| profile.canonicalize().is_ok_and(|own| own == place));
-    // What the package has already was cut when it was added.
+    // The package's existing file was reduced when it was added.
     if !is_the_same {
         if let Some(part) = without_idle_edges(&read, profile, ui)? {
             content = Some(text::print(&part).into_bytes());
@@ -388,7 +389,7 @@ fn profile_for(
     })
 }
 
-/// The name of a profile's file, which is to be safe in recipes.
+/// Returns the name of a profile's file, which must be safe in recipes.
 fn packaged_name(profile: &Path) -> Result<String> {
     let name = files::base_name(profile);
     let safe = escape::file_name(&name).filter(|safe| {
@@ -406,7 +407,7 @@ fn packaged_name(profile: &Path) -> Result<String> {
     })
 }
 
-/// The profile without the edges that its orders do not need, where it is large.
+/// Returns the profile without the edges that its orders do not need, if it is large.
 fn without_idle_edges(read: &Profile, path: &Path, ui: &Ui) -> Result<Option<Profile>> {
     let before = text::print(read).len();
     if before <= LARGE {

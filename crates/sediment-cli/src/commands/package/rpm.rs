@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment package rpm`: the change to a spec file, for the macros of dist/rpm/macros.sediment.
+//! `sediment package rpm` changes a spec file for the macros in dist/rpm/macros.sediment.
 
 use super::built::BuiltNames;
 use super::conditions::counts;
@@ -14,7 +14,7 @@ use sediment_process::command::run as run_command;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time and bytes for the answer of rpm: a spec may run programs while it is parsed.
+/// Time limit and size limit for the output of rpm: a spec file may run programs while it is parsed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: usize = 1 << 20;
 
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let before = read_recipe(path)?;
     let additions = inputs_for(&sources_of(path), &arguments.common, built(&before), ui)?;
     let names: Vec<String> = additions.iter().map(|addition| files::base_name(&addition.path)).collect();
-    // Without a threshold the check warns: a build that worked is not broken by a profile that has become old.
+    // Without a threshold the check only warns, so that an outdated profile does not break the build.
     let threshold = arguments.common.min_coverage;
     let by_rpm = || built_as_noarch(path);
     let changed = change(&before, &names, threshold, &by_rpm).map_err(named)?;
@@ -54,7 +54,8 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     propose(&[change], &additions, &arguments.common, ui)
 }
 
-/// Outputs of a spec, by the names of its packages and its lists of files. A macro stands for any text.
+/// Returns the outputs of a spec file, from the names of its packages and its lists of files. A macro may expand to any
+/// text.
 fn built(spec: &str) -> BuiltNames {
     let mut built = BuiltNames::default();
     let value = |tag: &str| {
@@ -93,7 +94,7 @@ fn built(spec: &str) -> BuiltNames {
     built
 }
 
-/// A text with a wildcard in place of each macro.
+/// Replaces each macro in a text by a wildcard.
 fn without_macros(text: &str) -> String {
     let mut parts = text.split('%');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -108,7 +109,8 @@ fn without_macros(text: &str) -> String {
     plain
 }
 
-/// Folder of a spec's sources: SOURCES next to SPECS, as in rpmbuild's layout; else the folder of the spec.
+/// Returns the folder of a spec file's sources: SOURCES next to SPECS, as in rpmbuild's layout, otherwise the folder of
+/// the spec file.
 fn sources_of(spec: &Path) -> PathBuf {
     let folder = spec.parent().unwrap_or(Path::new(""));
     let whole = std::path::absolute(spec).unwrap_or_else(|_| spec.to_path_buf());
@@ -117,7 +119,7 @@ fn sources_of(spec: &Path) -> PathBuf {
     if in_specs && sources.is_dir() { sources } else { folder.to_path_buf() }
 }
 
-/// Asks the installed rpm if it builds this spec as noarch, with its conditions at their defaults; `None` if it cannot tell.
+/// Asks the installed rpm whether this spec file is noarch with default conditions; `None` if rpm gives no answer.
 fn built_as_noarch(spec: &Path) -> Option<bool> {
     let whole = std::path::absolute(spec).ok()?;
     let sources = format!("_sourcedir {}", files::display(&sources_of(&whole)));
@@ -129,14 +131,15 @@ fn built_as_noarch(spec: &Path) -> Option<bool> {
     Some(!answer.trim().is_empty() && answer.lines().all(|line| line.trim() == "noarch"))
 }
 
-/// A changed spec, and notes for its maintainer.
+/// A changed spec file, and notes for its maintainer.
 #[derive(Debug)]
 struct ChangedSpec {
     text: String,
     notes: Vec<String>,
 }
 
-/// Adds the lines to a spec; one that has them stays unchanged. Only rpm knows of some specs if they are noarch.
+/// Adds the lines to a spec file, unless it has them already. For some spec files, only rpm can decide whether they are
+/// noarch.
 fn change(
     text: &str,
     profiles: &[String],
@@ -158,7 +161,7 @@ fn change(
     let mut notes = Vec::new();
     notes.extend(must_have_programs(&spec, noarch_by_rpm)?);
     let parts = SpecParts::of(&spec)?;
-    // Lines to put in, by the number of the line that they go in front of.
+    // Lines to insert, with the number of the line before which they are inserted.
     let mut added: Vec<(usize, String)> = Vec::new();
 
     let source = parts.last_source;
@@ -210,9 +213,9 @@ fn change(
     Ok(ChangedSpec { text: with_lines(&spec.lines, added), notes })
 }
 
-/// Parts that a spec must have to be changed.
+/// The parts of a spec file that are needed for the change.
 struct SpecParts<'a> {
-    /// Its sources, with their numbers.
+    /// Its sources with their numbers.
     sources: Vec<(u32, Tag<'a>)>,
     last_source: Tag<'a>,
     next_source: u32,
@@ -261,13 +264,13 @@ impl<'a> SpecParts<'a> {
                 continue;
             };
             let number = &tag.name[number.len()..];
-            // Without a number it is the one behind the last.
+            // Without a number, it is the one after the last.
             let number = if number.is_empty() { Ok(next_source) } else { number.parse::<u32>() };
             let number = number.map_err(|_| at(tag.line, "a macro numbers a source"))?;
             next_source = next_source.max(number.saturating_add(1));
             sources.push((number, *tag));
         }
-        // A number that a line has, if only a comment's, would become this source.
+        // If a line, even a comment, contains such a number, it would refer to the new source.
         next_source = next_source.max(named_numbers(spec).max().map_or(0, |number| number.saturating_add(1)));
         let (_, last_source) =
             sources.last().copied().ok_or_else(|| Error::new(ErrorCode::UnsupportedVariant, "no source"))?;
@@ -276,7 +279,7 @@ impl<'a> SpecParts<'a> {
     }
 }
 
-/// The numbers of sources that lines name as macros: `%{SOURCE1}` or `%{S:1}`.
+/// Returns the numbers of sources that lines refer to by macros: `%{SOURCE1}` or `%{S:1}`.
 fn named_numbers(spec: &Spec<'_>) -> impl Iterator<Item = u32> {
     spec.lines
         .iter()
@@ -287,7 +290,8 @@ fn named_numbers(spec: &Spec<'_>) -> impl Iterator<Item = u32> {
         })
 }
 
-/// The first line that names all sources together, by rpm's macro or Lua's table of them; not by a macro of the spec's own.
+/// Returns the first line that refers to all sources, through rpm's macro or Lua's table of sources, but not through a
+/// macro of the spec file.
 fn uses_all_sources(spec: &Spec<'_>) -> Option<usize> {
     let own = |line: &str| {
         let mut words = line.split_whitespace();
@@ -307,7 +311,7 @@ fn uses_all_sources(spec: &Spec<'_>) -> Option<usize> {
     spec.effective().find(|(_, line)| uses(line)).map(|(line, _)| line)
 }
 
-/// Refuses a package that is noarch with its conditions at their defaults; notes that it can be.
+/// Refuses a package that is noarch with default conditions; prints a note if it can be noarch.
 fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>) -> Result<Option<String>> {
     let refused = |tag: &Tag<'_>| Err(at(tag.line, "the package is noarch, so it has no functions to order"));
     let tags: Vec<&Tag<'_>> = spec.tags.iter().filter(|tag| is_noarch(tag)).collect();
@@ -329,14 +333,14 @@ fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>)
     )))
 }
 
-/// True if a tag can make the package noarch.
+/// True if a tag may make the package noarch.
 fn is_noarch(tag: &Tag<'_>) -> bool {
     let names = ["BuildArch", "BuildArchitectures"];
     names.iter().any(|name| tag.name.eq_ignore_ascii_case(name)) && tag.value.contains("noarch")
 }
 
 impl SpecParts<'_> {
-    /// True if a source has the number that was counted for it under all conditions.
+    /// True if a source has its computed number under all conditions.
     fn is_numbered_always(&self, spec: &Spec<'_>, source: &Tag<'_>) -> bool {
         let before = self.sources.iter().map(|(_, tag)| tag.line).take_while(|line| *line < source.line);
         let by_others =
@@ -349,8 +353,8 @@ fn at(line: usize, what: &str) -> Error {
     Error::at_line(line as u64 + 1, what)
 }
 
-/// The condition, behind others of its kind but in front of its first use, or in front of everything; in the words that the spec has for
-/// them.
+/// Returns the condition in the style of the spec file, and the line for it: after other build conditions but before
+/// its first use, otherwise before everything.
 fn condition(spec: &Spec<'_>, first_use: usize) -> Result<(usize, String)> {
     let is_condition = |line: &str| line.starts_with("%bcond");
     let own = |line: &str| {
@@ -378,7 +382,7 @@ fn condition(spec: &Spec<'_>, first_use: usize) -> Result<(usize, String)> {
     })
 }
 
-/// A tag, its value beginning where that of its neighbour does.
+/// Formats a tag whose value begins in the same column as its neighbour's.
 fn padded(name: &str, neighbour: Tag<'_>) -> String {
     if neighbour.gap.contains('\t') {
         return format!("{name}{}", neighbour.gap);
@@ -387,7 +391,7 @@ fn padded(name: &str, neighbour: Tag<'_>) -> String {
     format!("{name}{}", " ".repeat(blanks))
 }
 
-/// The text with further lines, each in front of the line of its number.
+/// Inserts lines into the text, each before the line with its number.
 fn with_lines(lines: &[&str], mut added: Vec<(usize, String)>) -> String {
     added.sort_by_key(|(line, _)| *line);
     let mut text = String::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sections, conditions and first tags of a spec file, line by line.
+//! Parses sections, conditions and the first tags of a spec file, line by line.
 //!
-//! A spec is a program: macros may write any of its lines. Only literal lines are read here; a line that could mean something
-//! else is an error.
+//! A spec file is a program: macros may generate any of its lines. This module reads only literal lines; an ambiguous
+//! line is an error.
 
 use sediment_core::{Error, ErrorCode, Result};
 
-/// The lines of a spec that begin a section (RPM's reference manual, "Spec file format").
+/// Lines that begin a section of a spec file (RPM's reference manual, "Spec file format").
 pub(super) const SECTIONS: &[&str] = &[
     "package",
     "description",
@@ -44,7 +44,7 @@ pub(super) const SECTIONS: &[&str] = &[
     "sourcelist",
 ];
 
-/// A section: its name, the line that begins it and the one behind its last.
+/// A section: its name, its first line, and the line after its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpecSection<'a> {
     pub(super) name: &'a str,
@@ -52,28 +52,29 @@ pub(super) struct SpecSection<'a> {
     pub(super) end: usize,
 }
 
-/// A tag of the first part, such as `Name: foo`.
+/// A tag in the first part, such as `Name: foo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
     pub(super) line: usize,
     pub(super) name: &'a str,
     pub(super) value: &'a str,
-    /// Offset of its value in the line, in bytes.
+    /// Byte offset of its value in the line.
     pub(super) column: usize,
     /// Text between its colon and its value.
     pub(super) gap: &'a str,
 }
 
-/// A spec file; lines are counted from 0.
+/// A spec file; lines are numbered from 0.
 #[derive(Debug)]
 pub(super) struct Spec<'a> {
-    /// With their ends.
+    /// Lines with their ends.
     pub(super) lines: Vec<&'a str>,
-    /// Number of open conditions before each line, and after the last.
+    /// Number of open conditions before each line, and at the end.
     depth: Vec<usize>,
     pub(super) sections: Vec<SpecSection<'a>>,
     pub(super) tags: Vec<Tag<'a>>,
-    /// The lines of the first part in which a macro's text names a source: which sources there are is known to rpm alone.
+    /// Lines in the first part with a macro whose text contains a source: only rpm knows the sources of such a spec
+    /// file.
     pub(super) sources_by_macros: Vec<usize>,
 }
 
@@ -90,10 +91,10 @@ impl<'a> Spec<'a> {
             sources_by_macros: Vec::new(),
             lines,
         };
-        // Braces that a macro's definition has opened in a line before, and whether that line is continued.
+        // Number of braces that a macro definition opened in earlier lines, and whether the last line is continued.
         let mut braces = 0_usize;
         let mut continued = false;
-        // Whether that macro is called, not defined.
+        // True if that macro is called, not defined.
         let mut called = false;
         for line in 0..spec.lines.len() {
             let text = spec.lines[line];
@@ -115,7 +116,7 @@ impl<'a> Spec<'a> {
             match word {
                 _ if in_macro => {}
                 "%if" | "%ifarch" | "%ifnarch" | "%ifos" | "%ifnos" => depth += 1,
-                // Of ALT's rpm.
+                // Conditions of ALT Linux's rpm.
                 "%if_with" | "%if_without" | "%if_enabled" | "%if_disabled" => depth += 1,
                 "%endif" => {
                     depth = depth
@@ -123,7 +124,7 @@ impl<'a> Spec<'a> {
                         .ok_or_else(|| Error::at_line(line as u64 + 1, "%endif without %if"))?;
                 }
                 _ => {
-                    // rpm looks at a line as it is expanded, and `%%check` expands to `%check`.
+                    // rpm interprets an expanded line, and `%%check` expands to `%check`.
                     let named = word.strip_prefix("%%").or_else(|| word.strip_prefix('%'));
                     if let Some(name) = named.and_then(|name| known(SECTIONS, name)) {
                         if let Some(last) = spec.sections.last_mut() {
@@ -143,7 +144,7 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
-    /// Lines that rpm acts on: no comments, no changelog and no description.
+    /// Returns the lines that affect rpm: no comments, changelog or descriptions.
     pub(super) fn effective(&self) -> impl Iterator<Item = (usize, &'a str)> + '_ {
         let words = |section: &SpecSection<'_>| matches!(section.name, "changelog" | "description");
         let in_words = move |line: usize| {
@@ -153,17 +154,17 @@ impl<'a> Spec<'a> {
         lines.filter(move |(line, text)| !text.trim_start().starts_with('#') && !in_words(*line))
     }
 
-    /// Conditions open in front of a line.
+    /// Number of conditions that are open before a line.
     pub(super) fn depth(&self, line: usize) -> usize {
         self.depth.get(line).copied().unwrap_or(0)
     }
 
-    /// The first line behind `line` that stands under no condition.
+    /// Returns the first line after `line` that is not inside a condition.
     pub(super) fn behind(&self, line: usize) -> usize {
         (line + 1..self.lines.len()).find(|next| self.depth(*next) == 0).unwrap_or(self.lines.len())
     }
 
-    /// The one section of this name; an error where there are several.
+    /// Returns the only section with this name; an error if there are several.
     pub(super) fn section(&self, name: &str) -> Result<Option<SpecSection<'a>>> {
         let mut all = self.sections.iter().filter(|section| section.name == name);
         match (all.next(), all.next()) {
@@ -174,7 +175,7 @@ impl<'a> Spec<'a> {
         }
     }
 
-    /// The line behind the last of a section that says something; in front of a condition that the next section stands under.
+    /// Returns the line after the last non-empty line of a section, and before a condition around the next section.
     pub(super) fn end_of_text(&self, section: SpecSection<'_>) -> usize {
         let ends = |line: &usize| self.depth(line + 1) == 0 && !self.lines[*line].trim().is_empty();
         (section.first..section.end).rev().find(ends).map_or(section.end, |line| line + 1)
@@ -190,7 +191,7 @@ impl<'a> Spec<'a> {
         while at > section.first + 1 && leads(at - 1) {
             at -= 1;
         }
-        // Blank lines end the section, not begin the next.
+        // Blank lines belong to the end of the section, not to the beginning of the next.
         while at < section.end && (self.depth(at) > 0 || self.lines[at].trim().is_empty()) {
             at += 1;
         }
@@ -198,12 +199,12 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The word of the table that this is.
+/// Returns the word of the table that equals this one.
 fn known(table: &[&'static str], word: &str) -> Option<&'static str> {
     table.iter().find(|known| **known == word).copied()
 }
 
-/// True if `Source:`, or `Source` with a number, is anywhere in a line.
+/// True if a line contains `Source:`, or `Source` with a number.
 fn names_a_source(line: &str) -> bool {
     line.to_ascii_lowercase().split("source").skip(1).any(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '%' | '{' | '}')).starts_with(':')
@@ -214,7 +215,7 @@ fn first_word(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or_default()
 }
 
-/// Braces still open behind a line: of macros that it defines or calls, and those of before.
+/// Number of braces that are open after a line, from macros that it defines or calls, and from earlier lines.
 fn after_braces(line: &str, before: usize) -> usize {
     if before == 0 && !line.trim_start().starts_with('%') {
         return 0;

@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Number of random orders.
+/// Number of random orders to predict.
 const CHANCES: u64 = 5;
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
@@ -164,7 +164,7 @@ struct PredictionInputs<'a> {
 }
 
 impl PredictionInputs<'_> {
-    /// The functions of an ordering file, as far as the profile has them.
+    /// Reads the functions of an ordering file that are in the profile.
     fn read_order(&self, path: &Path) -> Result<Vec<FunctionId>> {
         let named = |error: Error| error.with_input(files::display(path));
         let text = String::from_utf8(files::read(path)?).map_err(|_| {
@@ -182,7 +182,7 @@ impl PredictionInputs<'_> {
         Ok(order)
     }
 
-    /// The default of `sediment order`, for the run where there is one.
+    /// Computes the default order of `sediment order`, with the trace if there is one.
     fn default_order(&self, profile: &Profile) -> Result<Vec<FunctionId>> {
         let workloads: Vec<WeightedTrace<'_>> =
             self.trace.iter().map(|trace| WeightedTrace { trace, weight: 1 }).collect();
@@ -191,7 +191,7 @@ impl PredictionInputs<'_> {
         Ok(ordering.order.functions().collect())
     }
 
-    /// The order of each algorithm, chance several times; those for starts where a start is known.
+    /// Computes the order of each algorithm, and several random ones; algorithms for starts only if a start is known.
     fn orders(&self) -> Vec<(Name, Vec<FunctionId>)> {
         let graph = &self.built.graph;
         let mut orders = Vec::new();
@@ -220,7 +220,7 @@ enum Name {
 }
 
 impl Name {
-    /// As `sediment order --algorithm` takes it.
+    /// Name in the notation of `sediment order --algorithm`.
     fn shown(&self) -> String {
         match self {
             Self::Default => AUTO.to_owned(),
@@ -239,11 +239,11 @@ struct PredictionRow {
     name: Name,
     score: Score,
     misses: [f64; TLB_ENTRIES.len()],
-    /// First touches, and misses of other code, at each of [`TLB_ENTRIES`]; with a trace alone.
+    /// First touches, and misses of other code, at each of [`TLB_ENTRIES`]; only with a trace.
     compulsory: Option<u64>,
     outside: Option<[u64; TLB_ENTRIES.len()]>,
     core: Option<CoreMisses>,
-    /// The start's, where one is known.
+    /// Page faults of the start, if one is known.
     faults: Option<StartFaults>,
 }
 
@@ -380,7 +380,7 @@ fn faults(rows: &[PredictionRow]) -> String {
     text
 }
 
-/// Source of the misses, and those that no order removes.
+/// Describes the source of the misses, and the misses that no order removes.
 fn limits(rows: &[PredictionRow], is_counted: bool) -> String {
     let mut text = String::new();
     let how = if is_counted { "counted over the trace" } else { "estimated from calls" };

@@ -4,7 +4,8 @@
 use sediment_core::{Error, ErrorCode, Result};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Date of today in UTC, or of SOURCE_DATE_EPOCH: <https://reproducible-builds.org/specs/source-date-epoch/>.
+/// Returns the current date in UTC, or the date of SOURCE_DATE_EPOCH:
+/// <https://reproducible-builds.org/specs/source-date-epoch/>.
 pub(super) fn today() -> Result<String> {
     let time = match std::env::var_os("SOURCE_DATE_EPOCH") {
         None => SystemTime::now(),

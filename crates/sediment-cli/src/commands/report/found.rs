@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of a profile that a file has, with their share of the calls: a profile may be of another version, and a file stripped.
+//! Finds the functions of a profile that exist in a file, with their share of the calls: the profile may be from
+//! another version, and the file may be stripped.
 
 use crate::files;
 use sediment_core::binary::{Binary, SymbolSource};
@@ -13,24 +14,24 @@ use sediment_order::report::layout::Layout;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Share of the calls that a file may lack before its reader is told first.
+/// Share of the calls that may be missing in a file without a warning.
 const LITTLE: f64 = 0.01;
 
-/// Functions that a file has, of those that were profiled.
+/// Profiled functions that exist in a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FoundFunctions {
     functions: usize,
     profiled: usize,
-    /// Calls into them, and into all.
+    /// Calls to these functions, and to all functions.
     calls: [u128; 2],
 }
 
 impl FoundFunctions {
-    /// The same in a few words: `883 of 1,338 in the file, with 78.91 % of the calls`.
+    /// Formats them in a few words: `883 of 1,338 in the file, with 78.91 % of the calls`.
     pub(super) fn in_words(&self) -> String {
         let Self { functions, profiled, calls: [found, all] } = self;
         let counts = format!("{} of {} in the file", grouped(functions), grouped(profiled));
-        // What is missing is never rounded to nothing.
+        // A missing part is never rounded to nothing.
         let share = (*found as f64 / (*all).max(1) as f64 * 1e4).floor() / 100.0;
         if functions == profiled || *all == 0 {
             counts
@@ -43,7 +44,7 @@ impl FoundFunctions {
         self.functions == self.profiled
     }
 
-    /// True if so much is missing that the page does not tell of the whole profile.
+    /// True if so much is missing that the page does not represent the profile.
     pub(super) fn lacks_much(&self) -> bool {
         match self.calls {
             [_, 0] => (self.functions as f64) < (1.0 - LITTLE) * self.profiled as f64,
@@ -52,8 +53,8 @@ impl FoundFunctions {
     }
 }
 
-/// Functions of a program's part of a profile that are drawn in a layout of it; None where it is not known which functions of the
-/// profile are the program's.
+/// Counts the functions in a program's part of a profile that are drawn in a layout; `None` if the program's functions
+/// in the profile are not known.
 pub(super) fn of_profile(
     profile: &Profile,
     label: Option<&str>,

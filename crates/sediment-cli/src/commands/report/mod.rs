@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment report`: layouts before and after as pictures, and what was measured of them, in one HTML file. `program` gathers what is
-//! known of each program.
+//! `sediment report` draws layouts before and after, with their measurements, in one HTML file. `program` collects the
+//! data on each program.
 
 mod date;
 mod found;
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Sentences on how the report was made.
+/// Returns sentences on how the report was made.
 fn notes(arguments: &Arguments, profile: &sediment_core::profile::Profile, date: &str) -> Vec<String> {
     let source: Vec<&str> = profile.source.iter().map(String::as_str).collect();
     let mut command = format!("sediment report {}", files::base_name(&arguments.profile));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts of one program for a report: its layouts, calls, object files, forecast, and what the linker made of the order.
+//! Collects data on one program for a report: its layouts, calls, object files, forecast, and the linker's result.
 
 use super::super::order::gain::worth;
 use super::found::{self, FoundFunctions};
@@ -32,11 +32,11 @@ pub(super) struct ReportInputs<'a> {
     pub(super) binary: &'a Binary,
     pub(super) after: Option<(&'a Binary, &'a Path)>,
     pub(super) order: Option<&'a Path>,
-    /// Verdict to show in place of the forecast's.
+    /// Verdict to show instead of the forecast.
     pub(super) verdict: Option<&'a str>,
 }
 
-/// Everything that the report shows of a program.
+/// Collects all data on a program for the report.
 pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<ReportedProgram<'a>> {
     let file_name = files::base_name(inputs.path);
     let selection = Selection::Binary { binary: inputs.binary, file_name: &file_name };
@@ -109,11 +109,11 @@ pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Reporte
     })
 }
 
-/// Forecast for the layout after.
+/// Returns the forecast for the layout after.
 fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Option<OrderGain>> {
     let program = forecast::ForecastProgram::new(profile, built, &[])?;
     let Some(before) = program.linked().filter(|_| program.has_calls()) else { return Ok(None) };
-    // What is not there after stays where it was.
+    // A function that is missing after keeps its address.
     let mut addresses = built.table.addresses.clone();
     for function in &after.functions {
         if let Some(address) = function.id.and_then(|id| addresses.get_mut(id as usize)) {
@@ -155,12 +155,12 @@ fn verdict(gain: Option<OrderGain>, inputs: &ReportInputs<'_>) -> String {
     text.to_owned()
 }
 
-/// True if no order can save a page of the hot code.
+/// True if no order can reduce the number of pages with hot code.
 fn fits_a_page(gain: &OrderGain) -> bool {
     gain.before.hot_pages <= 1 && gain.after.hot_pages <= 1
 }
 
-/// The build that a profile was recorded from, where it is neither of the files.
+/// Returns the build from which a profile was recorded, if it is neither of the files.
 fn recorded_from(inputs: &ReportInputs<'_>, label: Option<&str>) -> Option<(String, String)> {
     let recorded = inputs.profile.dsos().get(label?)?.build_id.as_ref()?;
     let files = [Some(inputs.binary), inputs.after.map(|(binary, _)| binary)];
@@ -171,12 +171,12 @@ fn recorded_from(inputs: &ReportInputs<'_>, label: Option<&str>) -> Option<(Stri
     is_other.then(|| ("profile recorded from".to_owned(), format!("another build, {short}")))
 }
 
-/// The object file, or source file of the compilation, of profiled functions by address: by debug information, otherwise by the
-/// symbol table, which has it for local functions.
+/// Returns the object file, or the compiled source file, of profiled functions by address: from debug information,
+/// otherwise from the symbol table, which has it for local functions.
 fn objects(inputs: &ReportInputs<'_>, before: &Layout<'_>) -> Result<HashMap<u64, String>> {
     let bytes = files::read(inputs.path)?;
     let system = SystemFiles::new(None, std::slice::from_ref(&inputs.path.to_path_buf()))?;
-    // Damaged debug information is no reason to draw nothing.
+    // With damaged debug information, the report is still drawn.
     let lines = SourceLines::read(&bytes, &system).ok().flatten();
     let mut objects: HashMap<u64, String> = inputs
         .binary
@@ -194,7 +194,7 @@ fn objects(inputs: &ReportInputs<'_>, before: &Layout<'_>) -> Result<HashMap<u64
     Ok(objects)
 }
 
-/// The last two parts of a path: one alone is seldom enough to tell files apart.
+/// Returns the last two parts of a path: one is rarely enough to distinguish files.
 fn shortened(path: &str) -> &str {
     match path.rmatch_indices('/').nth(1) {
         Some((at, _)) => &path[at + 1..],
@@ -217,7 +217,7 @@ fn facts(path: &Path, binary: &Binary) -> Result<Vec<(String, String)>> {
     Ok(facts)
 }
 
-/// Functions with a cold part, where the profile has counts of blocks.
+/// Returns functions with a cold part, if the profile has counts of blocks.
 fn split(profile: &Profile, binary: &Binary, path: &Path, ui: &Ui) -> Vec<SplitFunction> {
     if profile.blocks_total == 0 {
         return Vec::new();
@@ -225,7 +225,7 @@ fn split(profile: &Profile, binary: &Binary, path: &Path, ui: &Ui) -> Vec<SplitF
     let report = match verify::counted_blocks(path, binary, profile) {
         Ok(report) => report,
         Err(error) => {
-            // The blocks of another program are no fault of this one.
+            // A profile without this program's blocks is not an error.
             if error.code() != ErrorCode::NotInProfile {
                 ui.warn(&error.to_string());
             }

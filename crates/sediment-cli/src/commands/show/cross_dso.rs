@@ -41,7 +41,7 @@ impl<'a> CrossCalls<'a> {
             }
         }
         let mut pairs: Vec<_> = pairs.into_iter().collect();
-        // Both lists are in the order of their names: a stable sort keeps that order where counts are equal.
+        // Both lists are sorted by name; a stable sort keeps this order for equal counts.
         pairs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         calls.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
         calls.truncate(top);
@@ -52,7 +52,7 @@ impl<'a> CrossCalls<'a> {
         self.pairs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// A share for display; the quotient of two floats is exact enough.
+    /// Formats a share for display; the quotient of two floats is exact enough.
     fn share(&self, count: u128) -> String {
         if self.total == 0 {
             "-".to_owned()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment show FOLDER`: the profiles that builds are ordered by, a line for each file; and which file counts where several have a
-//! profile of one program.
+//! `sediment show FOLDER` lists the profiles for builds, with a line for each file, and the file that is used if
+//! several have a profile of the same program.
 
 use super::output::{ProfileFile, RepeatedPrograms, ShowDirOutput};
 use crate::files;
@@ -32,7 +32,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
                 read_any = true;
             }
             Err(error) => {
-                // What opening the folder read already, it told of.
+                // Files that were already read when the folder was opened were reported then.
                 if path.extension().is_some_and(|ending| ending == "prof") {
                     ui.warn(&format!("skipped {name}: {error}"));
                 }
@@ -46,7 +46,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
             .with_input(files::display(folder))
             .with_hint("profiles are named NAME.gv or PROGRAM.prof"));
     }
-    // Files that have profiles of several programs in common are named once.
+    // Files that both have profiles of several programs are listed once.
     let mut several: BTreeMap<(&Path, &Path), Vec<&str>> = BTreeMap::new();
     for (label, counts, others) in profiles.in_several_files() {
         for other in others {

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
 }
 
-/// A profile's file and size in a line.
+/// Formats a profile's file and size in a line.
 fn headline(name: &str, profile: &Profile) -> String {
     format!(
         "{name}: {}, {}",
@@ -81,7 +81,7 @@ struct ProfileSummary<'a> {
     inside: Inside,
 }
 
-/// Numbers of functions by what is known of them beside calls.
+/// Numbers of functions with further data.
 #[derive(Default)]
 struct Inside {
     with_blocks: usize,
@@ -102,7 +102,7 @@ impl Inside {
         }
     }
 
-    /// A line for each number above 0.
+    /// Returns a line for each number above 0.
     fn lines(&self) -> Vec<String> {
         let rows = [
             (self.with_blocks, "inside      counts of blocks of "),
@@ -138,7 +138,7 @@ impl<'a> ProfileSummary<'a> {
             dso.functions += 1;
             dso.calls_in = dso.calls_in.saturating_add(*count);
         }
-        // Both lists are in the order of their keys: a stable sort keeps that order where counts are equal.
+        // Both lists are sorted by key; a stable sort keeps this order for equal counts.
         top_calls.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
         top_calls.truncate(top);
         top_functions.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -219,7 +219,7 @@ impl<'a> ProfileSummary<'a> {
                 "\nMost called functions by a compiler's estimates, in calls per program start:"
             );
             for (function, Millionths(calls)) in estimates.iter().take(self.top_functions.len()) {
-                // Only for the eye: a float is near enough.
+                // For display only: a float is exact enough.
                 let calls = format!("{:.2}", *calls as f64 / 1e6);
                 let _ = writeln!(text, "{:>10} {calls:>8}  {}", "", self.name(*function));
             }
@@ -227,7 +227,7 @@ impl<'a> ProfileSummary<'a> {
         text
     }
 
-    /// Estimated calls per program start of each function, the largest first.
+    /// Returns the estimated calls of each function per program start, the largest first.
     fn estimates(&self) -> Vec<(FunctionIndex, Millionths)> {
         let functions = self.profile.functions().into_iter();
         let mut estimates: Vec<_> = functions
@@ -255,12 +255,12 @@ impl<'a> ProfileSummary<'a> {
         name
     }
 
-    /// A share of all calls between named functions, in percent with two decimals.
+    /// Formats a share of all calls between named functions, in per cent with two decimals.
     fn share(&self, count: u128) -> String {
         if self.calls == 0 {
             return "-".to_owned();
         }
-        // Only for the eye: the quotient of two floats is near enough.
+        // For display only: the quotient of two floats is exact enough.
         format!("{:.2}%", 100.0 * count as f64 / self.calls as f64)
     }
 }

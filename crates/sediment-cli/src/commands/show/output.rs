@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of `show`: of a profile, of its calls between DSOs, and of a folder.
+//! JSON of `show`: for a profile, for its calls between DSOs, and for a folder.
 
 use super::ProfileSummary;
 use super::cross_dso::CrossCalls;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment verify --blocks`: what the compiler did with a profile's counts of blocks.
+//! `sediment verify --blocks` reports how the compiler used a profile's block counts.
 
 use super::output::BlocksOutput;
 use super::{Arguments, as_percent};
@@ -17,7 +17,7 @@ use sediment_order::verify::blocks::{BlockLayout, BlocksReport, CountedFunction,
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Reports on a program; false where more lies in cold parts than was allowed.
+/// Reports on a program; false if cold parts have more weight than allowed.
 pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -> Result<bool> {
     let binary = read_binary(path)?;
     let mut profile = read_profile(profile, ui)?;
@@ -44,7 +44,7 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
     Ok(too_much.is_none())
 }
 
-/// Compares a linked file with the counts of a profile.
+/// Compares a linked file with the block counts of a profile.
 pub(super) fn report_on(path: &Path, binary: &Binary, profile: &Profile) -> Result<BlocksReport> {
     let here: PathBuf = path.to_path_buf();
     let files = files::SystemFiles::new(None, std::slice::from_ref(&here))?;
@@ -53,8 +53,8 @@ pub(super) fn report_on(path: &Path, binary: &Binary, profile: &Profile) -> Resu
     blocks(binary, map.as_ref(), profile, &files::base_name(path))
 }
 
-/// Reports on a program of a build in one line, and in JSON; None where its profile has no counts of its blocks. `known`: pairs of a
-/// function's name in the profile and in the program.
+/// Reports on a program of a build in one line, and in JSON; `None` if its profile has no counts of its blocks.
+/// `known`: pairs of a function's name in the profile and in the program.
 pub(super) fn in_short(
     path: &Path,
     profile: &Path,
@@ -82,7 +82,7 @@ pub(super) fn in_short(
     Ok(Some((line, BlocksOutput::new(&report))))
 }
 
-/// One line for each state.
+/// Returns one line for each state.
 fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
     let mut text = String::new();
     match report.cold_parts_per_million() {
@@ -152,7 +152,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
     text
 }
 
-/// Reasons why GCC or its plugin split no function.
+/// Reasons why GCC or its plugin did not split functions.
 const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
     (Some(WhyWhole::FewExecutions), "GCC expects fewer than 4 executions of the blocks"),
     (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparison of two files after stripping them with separate debug files, as packages of distributions do.
+//! Compares two files after they are stripped to separate debug files, as in packages of distributions.
 
 use crate::files::{self, TemporaryFolder};
 use sediment_core::Result;
@@ -15,16 +15,16 @@ pub(super) const WHAT: &str = "stripped, with a debug file apart";
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Result of the tools for one file.
+/// Result of stripping one file.
 struct Apart {
-    /// Functions that the stripped file has by its debug file, which its debug link leads to.
+    /// Number of functions of the stripped file that are found through its debug link.
     functions: Option<usize>,
-    /// Functions of the file as it was linked.
+    /// Number of functions of the linked file.
     linked: usize,
     same_build_id: bool,
 }
 
-/// Strips both files in a folder of their own and compares what is left with them.
+/// Strips both files in separate folders and compares the results.
 pub(super) fn compare(base: &Path, other: &Path) -> Result<Check> {
     let base = apart(base)?;
     let other = apart(other);
@@ -67,7 +67,7 @@ fn apart(file: &Path) -> Result<Apart> {
     })
 }
 
-/// One debug file, which is found by its debug link alone.
+/// A debug file that is found only by its debug link.
 struct ByLink<'a>(&'a [u8]);
 
 impl Files for ByLink<'_> {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the installed file of each linked output: the files below the folder that a package was installed into, with their debug
-//! files, instead of those in the build folder.
+//! Finds the installed file of each linked output, and its debug file, below the folder into which a package was
+//! installed.
 //!
-//! A build may install an output under another name. Packaging strips it, and may change its build-id. So the installed file is
-//! searched for by these rules in turn: the same build-id; the same code and name; the same code; the same name. A file with the code
-//! of several outputs and the name of another output is not this output's.
+//! A build may install an output under another name. Packaging strips it, and may change its build-id. Therefore the
+//! installed file is found by these rules in turn: the same build-id; the same code and name; the same code; the same
+//! name. A file with the code of several outputs and the name of another output does not match.
 
 use crate::files;
 use sediment_core::binary::{build_id, code_sections};
@@ -19,18 +19,18 @@ use std::path::{Path, PathBuf};
 /// Folder of debug files below a system's root.
 const DEBUG: &str = "usr/lib/debug";
 
-/// The ELF files below a folder, by their base names.
+/// ELF files below a folder, by base name.
 pub(super) struct Installed {
     root: PathBuf,
     by_name: BTreeMap<String, Vec<PathBuf>>,
-    /// Outputs in the log.
+    /// Outputs in the build log.
     outputs: Vec<PathBuf>,
     build_ids: OnceCell<BTreeMap<PathBuf, String>>,
     codes: OnceCell<BTreeMap<PathBuf, u64>>,
 }
 
 impl Installed {
-    /// The ELF files below `root`. `outputs`: paths of all linked outputs in the build folder.
+    /// Finds the ELF files below `root`. `outputs`: paths of all linked outputs in the build folder.
     pub(super) fn below(root: &Path, outputs: Vec<PathBuf>) -> Result<Self> {
         let failed = |path: &Path, error: &std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(path))
@@ -64,7 +64,8 @@ impl Installed {
         &self.root
     }
 
-    /// Installed files of an output, and true if their build-id or code shows that they are: by name alone, another build may be found.
+    /// Returns installed files of an output, and true if their build-id or code identifies them: a match by name only
+    /// may be another build.
     pub(super) fn identified(&self, output: &Path) -> (Vec<&Path>, bool) {
         let named = self.named(output);
         let by_build_id = || {
@@ -81,26 +82,26 @@ impl Installed {
         }
     }
 
-    /// Installed files of an output.
+    /// Returns installed files of an output.
     pub(super) fn of(&self, output: &Path) -> Vec<&Path> {
         self.identified(output).0
     }
 
-    /// Files with the output's name, or with its name apart from a version.
+    /// Returns files with the output's name, or with its name apart from a version.
     fn named(&self, output: &Path) -> Vec<&Path> {
         let labels: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
         let found = identity::by_name(None, &files::base_name(output), &labels);
         found.map_or_else(Vec::new, |found| self.by_name[&found.label].iter().map(PathBuf::as_path).collect())
     }
 
-    /// The build-id or the hash of the code (`fact`) of each file, read once.
+    /// Returns the build-id or the hash of the code (`fact`) of each file; reads each file once.
     fn facts<F>(&self, fact: fn(&[u8]) -> Option<F>) -> BTreeMap<PathBuf, F> {
         let files = self.by_name.values().flatten();
         files.filter_map(|path| Some((path.clone(), fact(&std::fs::read(path).ok()?)?))).collect()
     }
 
-    /// Files with the same build-id or code (`fact`) as the output: those with its name, else those without the name of another
-    /// output with the same fact. None without such a file.
+    /// Returns the files with the same build-id or code (`fact`) as the output: preferably with its name, otherwise
+    /// without the name of another output with the same fact. `None` if there is no such file.
     fn agreeing<F: PartialEq>(
         &self,
         output: &Path,
@@ -127,7 +128,7 @@ impl Installed {
         (!free.is_empty()).then_some(free)
     }
 
-    /// The file's path on a system with the package installed.
+    /// Path of the file on a system where the package is installed.
     pub(super) fn on_system(&self, path: &Path) -> PathBuf {
         Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(path))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `verify --log`: verifies every output of a build that has a profile, as linked or as installed into a package. Lists by
-//! name the outputs that were not ordered.
+//! `verify --log` verifies every output of a build that has a profile, as linked or as installed in a package. Lists
+//! the outputs that were not ordered.
 
 use super::blocks;
 use super::installed::Installed;
@@ -81,7 +81,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
 /// Report on a build's links.
 struct LogReport<'a> {
     arguments: &'a Arguments,
-    /// Smallest required coverage for each folder of profiles, in parts per million; None without a threshold.
+    /// Smallest required coverage for each folder of profiles, in parts per million; `None` without a threshold.
     thresholds: BTreeMap<PathBuf, Option<u64>>,
     installed: Option<Installed>,
     ui: &'a Ui,
@@ -90,13 +90,14 @@ struct LogReport<'a> {
     /// True if an output is below its threshold.
     below: bool,
     ordered: u64,
-    /// Number of ordered outputs that count: with `--installed`, the installed ones.
+    /// Number of ordered outputs that count: only installed ones with `--installed`.
     shipped: u64,
     /// Time to compute the orders, and to link.
     milliseconds: [u64; 2],
 }
 
-/// Smallest required coverage for each folder of profiles: from the command line, else the package's settings, else the default.
+/// Returns the smallest required coverage for each folder of profiles: from the command line, otherwise from the
+/// package's settings, otherwise the default.
 fn thresholds(
     links: &BTreeMap<String, LoggedLink>,
     arguments: &Arguments,
@@ -113,7 +114,7 @@ fn thresholds(
     Ok(thresholds)
 }
 
-/// The folder of profiles that a link was ordered by.
+/// Returns the folder of profiles that a link used.
 fn folder_of(link: &LoggedLink) -> Option<&Path> {
     link.origin.as_ref()?.folder.as_deref().map(Path::new)
 }
@@ -130,7 +131,7 @@ impl<'a> LogReport<'a> {
         self.text.push('\n');
     }
 
-    /// An ordered output: verifies how much of its profile is placed as ordered.
+    /// Verifies how much of its profile an ordered output has placed as ordered.
     fn ordered(&mut self, link: &'a LoggedLink, order: &'a LoggedOrder, origin: &'a LoggedOrigin) {
         self.ordered += 1;
         let output = &link.output;
@@ -175,7 +176,7 @@ impl<'a> LogReport<'a> {
         if !is_guess(origin) {
             self.below |= below_threshold(&report, &name, self.threshold(link), self.ui);
         }
-        // The objects of the link lie in the build folder.
+        // The objects of the link are in the build folder.
         let built = path_of_output(output);
         let place = built.as_deref().map(|path| LinkedFile { path, root: None, objects: None });
         let displaced = place.map(risks::displaced).and_then(Result::ok).unwrap_or_default();
@@ -196,7 +197,7 @@ impl<'a> LogReport<'a> {
         });
     }
 
-    /// The profile's block counts in an output, as it was linked.
+    /// Reports how an output, as linked, uses the profile's block counts.
     fn tell_of_blocks(
         &mut self,
         output: &str,
@@ -216,14 +217,14 @@ impl<'a> LogReport<'a> {
         }
     }
 
-    /// Name to show of an output without an order; None if it is not installed.
+    /// Returns the name to show for an output without an order; `None` if it is not installed.
     fn shown(&self, output: &str) -> Option<String> {
         let Some(installed) = &self.installed else { return Some(output.to_owned()) };
         let built = path_of_output(output).unwrap_or_else(|| output.into());
         installed.of(&built).first().map(|path| installed.on_system(path).display().to_string())
     }
 
-    /// An output whose profile asks for no order. It counts as one that is as its profile asks.
+    /// Reports an output whose profile does not request an order. It counts as verified.
     fn best_as_linked(&mut self, link: &'a LoggedLink, origin: &'a LoggedOrigin) {
         let Some(shown) = self.shown(&link.output) else { return self.not_installed(link) };
         self.say(&format!("{shown}: nothing to order: {}", why(link)));
@@ -232,7 +233,7 @@ impl<'a> LogReport<'a> {
         self.add_unordered(link, VerifiedOutcome::BestAsLinked, origin, shown);
     }
 
-    /// An output that has a profile but no order: nothing is placed as ordered.
+    /// Reports an output with a profile but without an order: nothing is placed as ordered.
     fn unplaced(&mut self, link: &'a LoggedLink, origin: &'a LoggedOrigin) {
         let Some(shown) = self.shown(&link.output) else { return self.not_installed(link) };
         let (placed, why) = (as_percent(0), why(link));
@@ -267,7 +268,7 @@ impl<'a> LogReport<'a> {
         });
     }
 
-    /// An output that the linker could not link in its order.
+    /// Reports an output that the linker could not link with its order.
     fn failed(&mut self, link: &'a LoggedLink) {
         let (output, why) = (&link.output, why(link));
         self.say(&format!(
@@ -282,7 +283,7 @@ impl<'a> LogReport<'a> {
         self.entries.push(LinkOutput::new(&link.output, VerifiedOutcome::NotInstalled, None));
     }
 
-    /// Files that have a profile of the same program, and do not count.
+    /// Reports unused files with a profile of the same program.
     fn tell_of_other_profiles(&mut self, origin: &LoggedOrigin) {
         let name = |path: &String| files::base_name(Path::new(path));
         let others: Vec<String> = origin.also_in.iter().map(name).collect();
@@ -292,7 +293,7 @@ impl<'a> LogReport<'a> {
         }
     }
 
-    /// A threshold needs at least one ordered output.
+    /// Checks that there is at least one ordered output, which a threshold requires.
     fn must_have_ordered(&mut self) {
         let given = self.arguments.min_coverage.or(self.arguments.default_min_coverage);
         let threshold = self.thresholds.values().copied().fold(given, Option::max);
@@ -314,12 +315,12 @@ impl<'a> LogReport<'a> {
     }
 }
 
-/// True if nothing but common functions says that the profile is of this output, such as a static twin of a library.
+/// True if the profile was matched to this output only by common functions, such as for a static twin of a library.
 fn is_guess(origin: &LoggedOrigin) -> bool {
     origin.rule == MatchRule::Functions.in_words()
 }
 
-/// Words behind a guessed profile.
+/// Text after a guessed profile.
 fn marked(origin: &LoggedOrigin) -> &'static str {
     if is_guess(origin) { " (a guess, which does not count)" } else { "" }
 }
@@ -330,10 +331,10 @@ fn why(link: &LoggedLink) -> &str {
 
 /// An output that was compared with its order.
 struct VerifiedOutput {
-    /// The file that was looked at.
+    /// Path of the compared file.
     shown: String,
     report: VerifyReport,
-    /// Source of its symbols; for installed files only.
+    /// Source of its symbols; only for installed files.
     from: Option<String>,
 }
 
@@ -349,8 +350,8 @@ fn as_linked(
     Ok(Some(VerifiedOutput { shown: output.to_owned(), report, from: None }))
 }
 
-/// Verifies an output in the folder that the package is made of; None if it is not there. If that file is stripped and has no debug file,
-/// the file in the build folder is read.
+/// Verifies an output in the folder from which the package is made; `None` if it is not there. If that file is stripped
+/// and has no debug file, reads the file in the build folder.
 fn as_installed(
     order: &LoggedOrder,
     origin: &LoggedOrigin,
@@ -361,7 +362,7 @@ fn as_installed(
     let built = path_of_output(output);
     let (files, is_this_build) = installed.identified(built.as_deref().unwrap_or(Path::new(output)));
     let Some(first) = files.first() else { return Ok(None) };
-    // Of several, the one with the most weight placed: other files of this name do not follow the order.
+    // If there are several, the one with the most placed weight: other files with this name do not follow the order.
     let mut best: Option<(&Path, VerifyReport)> = None;
     let mut why = None;
     for path in &files {
@@ -382,7 +383,7 @@ fn as_installed(
             let from = symbols_in_words(report.symbols_from).to_owned();
             Ok(Some(VerifiedOutput { shown: shown(path), report, from: Some(from) }))
         }
-        // What was linked says nothing of another build.
+        // The file in the build folder is not evidence for another build.
         (_, Some(_), _) if !is_this_build => Err(Error::new(
             ErrorCode::WrongBinary,
             format!(
@@ -415,13 +416,13 @@ fn report(
     report_on(place, Path::new(&order.order), Some(profile), Some(&order.renamed), ui)
 }
 
-/// Path of an output; libtool links a library for installation as NAMET, and renames it.
+/// Returns the path of an output; libtool links a library for installation as NAMET and renames it.
 fn path_of_output(output: &str) -> Option<PathBuf> {
     let renamed = output.strip_suffix('T');
     [Some(output), renamed].into_iter().flatten().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// The log's entry of a file, by any path to it.
+/// Returns the log entry of a file, found by any path to it.
 pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, LoggedLink>, file: &Path) -> Option<&'a LoggedLink> {
     let file = file.canonicalize().ok()?;
     let is_it = |output: &&String| {
@@ -430,7 +431,7 @@ pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, LoggedLink>, file: &Path)
     links.get(links.keys().find(is_it)?)
 }
 
-/// The links of a build by their output, each as it was linked last.
+/// Reads the links of a build by output; each output's last link counts.
 pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, LoggedLink>> {
     let path = folder.join(LINKS);
     let named = |error: Error| error.with_input(files::display(&path));

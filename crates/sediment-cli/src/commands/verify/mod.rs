@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment verify`: checks a linked file against its order. `log` checks a whole build; `installed` the files of a package;
-//! `same` compares with a file linked without the order, also by `debug_file` (the tools of packagers).
+//! `sediment verify` checks a linked file against its order. `log` checks a whole build, and `installed` the files of a
+//! package. `same` compares with a file linked without the order; `debug_file` does so with packagers' tools.
 
 mod blocks;
 mod debug_file;
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Share of the weight that is placed as ordered in a linked file, in parts per million.
+/// Share of the weight that a linked file has placed as ordered, in parts per million.
 pub(crate) fn placed(path: &Path, order: &Path, profile: &Profile, ui: &Ui) -> Result<u64> {
     let binary = read_binary_below(None, path)?;
     let mut profile = profile.clone();
@@ -155,12 +155,12 @@ pub(crate) fn placed(path: &Path, order: &Path, profile: &Profile, ui: &Ui) -> R
     Ok(report.placed_parts_per_million)
 }
 
-/// Functions of a linked file whose blocks were counted.
+/// Returns functions of a linked file with counted blocks.
 pub(crate) fn counted_blocks(path: &Path, binary: &Binary, profile: &Profile) -> Result<BlocksReport> {
     blocks::report_on(path, binary, profile)
 }
 
-/// The functions of an ordering file.
+/// Reads the functions of an ordering file.
 fn asked_for(order: &Path) -> Result<Vec<link::OrderedName>> {
     let name = files::display(order);
     let text = String::from_utf8(files::read(order)?).map_err(|_| {
@@ -172,17 +172,17 @@ fn asked_for(order: &Path) -> Result<Vec<link::OrderedName>> {
     }
 }
 
-/// A linked file, and where else to look.
+/// A linked file, and further places to search.
 #[derive(Clone, Copy)]
 struct LinkedFile<'a> {
     path: &'a Path,
-    /// The root of the system that it belongs to where that is not this one: its debug file is looked for there.
+    /// Root of its system if it is not this one: its debug file is searched there.
     root: Option<&'a Path>,
-    /// The folder with its objects; None: its own.
+    /// Folder with its objects; `None` for its own folder.
     objects: Option<&'a Path>,
 }
 
-/// Compares a linked file with an order. `known`: pairs of a function's name in the profile and in the file, where they are known.
+/// Compares a linked file with an order. `known`: known pairs of a function's name in the profile and in the file.
 fn report_on(
     place: LinkedFile<'_>,
     order: &Path,
@@ -208,7 +208,7 @@ fn report_on(
         |objects: &InputObjects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
     let named = place.objects.map(objects::below).transpose()?;
     let report = verified(named.as_ref().unwrap_or(&InputObjects::default()))?;
-    // Objects take long to read where there are many.
+    // Many objects take long to read.
     let is_complete = report.misplaced.iter().all(|function| function.line.is_none());
     if named.is_some() || is_complete { Ok(report) } else { verified(&objects::beside(place.path)) }
 }
@@ -222,11 +222,12 @@ fn rename(profile: &mut Profile, names: &[(String, String)]) {
     }
 }
 
-/// Share of the weight that a file defines below which it is not ordered, whatever it was asked for, in parts per million.
+/// If a smaller share of the file's own weight is placed as ordered, the file is not ordered, whatever the threshold;
+/// in parts per million.
 const LEAST_OF_DEFINED: u64 = 500_000;
 
-/// True if less is placed than the threshold; prints an error then. Without a threshold, what the file lacks does not count. An order that
-/// lists no function is always followed.
+/// True if less is placed than the threshold requires; prints an error then. Without a threshold, functions that the
+/// file lacks do not count. An order without functions is always followed.
 fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
     match threshold {
         _ if report.asked == 0 => false,
@@ -258,7 +259,7 @@ fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64
     }
 }
 
-/// True if the share is below the threshold; prints an error then. `of`: words behind "the weight".
+/// True if the share is below the threshold; prints an error then. `of`: text after "the weight".
 fn is_below(parts_per_million: u64, file_name: &str, of: &str, threshold: u64, ui: &Ui) -> bool {
     if parts_per_million >= threshold {
         return false;
@@ -273,7 +274,7 @@ fn is_below(parts_per_million: u64, file_name: &str, of: &str, threshold: u64, u
     true
 }
 
-/// Parts per million as percent, cut to two decimals so that 99.999 does not read as 100.
+/// Formats parts per million as per cent, cut to two decimals so that 99.999 is not shown as 100.
 fn as_percent(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
 }

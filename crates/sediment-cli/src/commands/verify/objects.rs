@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Objects of a link, looked for where builds leave them: they show the input sections of misplaced functions.
+//! Searches the objects of a link, which show the input sections of misplaced functions, in the usual folders of
+//! builds.
 
 use crate::files;
 use sediment_core::Result;
@@ -7,26 +8,26 @@ use sediment_core::binary::objects::{ArchiveUse, InputObjects};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Most files and folders to look at below a folder that nobody named, such as a home folder.
+/// Most files and folders to inspect below a default folder, which may be a home folder.
 const MOST_ENTRIES: usize = 20_000;
-/// Most bytes of an object or archive to read.
+/// Largest object or archive to read, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
-/// Ends of the names of objects and archives.
+/// Extensions of objects and archives.
 const ENDS: [&str; 4] = ["o", "obj", "a", "rlib"];
 
-/// The objects below the folder that was named.
+/// Returns the objects below a given folder.
 pub(super) fn below(folder: &Path) -> Result<InputObjects> {
     std::fs::read_dir(folder).map_err(|error| files::unreadable(folder, &error))?;
     Ok(found(folder, usize::MAX))
 }
 
-/// The objects beside a program, or below its folder.
+/// Returns the objects next to a program, or below its folder.
 pub(super) fn beside(program: &Path) -> InputObjects {
     let folder = program.parent().filter(|folder| !folder.as_os_str().is_empty());
     found(folder.unwrap_or(Path::new(".")), MOST_ENTRIES)
 }
 
-/// Reads the objects below a folder. What cannot be read is passed over: it shows nothing.
+/// Reads the objects below a folder. Skips objects that cannot be read.
 fn found(folder: &Path, most: usize) -> InputObjects {
     let mut objects = InputObjects::default();
     let (mut folders, mut seen) = (vec![folder.to_path_buf()], 0);
@@ -39,7 +40,7 @@ fn found(folder: &Path, most: usize) -> InputObjects {
             if seen > most {
                 return objects;
             }
-            // Links may lead anywhere; what they lead to in the build is found where it is.
+            // Symbolic links may lead anywhere; their targets in the build are found at their own paths.
             let Ok(metadata) = path.symlink_metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(path);

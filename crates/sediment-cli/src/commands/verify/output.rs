@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of `verify`: of a file, of a build, of block counts, and of a file linked without the order.
+//! JSON of `verify`: for a file, for a build, for block counts, and for a comparison with a file linked without the
+//! order.
 
 use crate::counter_fit::CountersOutput;
 use crate::output::{Digits, Schema};
@@ -13,7 +14,7 @@ use sediment_order::verify::same::{FileComparison, Sizes};
 use sediment_order::verify::{Basis, Reason, VerifyReport};
 use serde::Serialize;
 
-/// Functions that do not lie where code finds them to list.
+/// Largest number of listed functions that are not where other code expects them.
 const MOST_DISPLACED: usize = 1000;
 
 /// Output of `verify PROGRAM --order FILE --json`: a linked file against its order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that do not lie where code finds them: the linked file may crash.
+//! Functions that are not where other code expects them, so that the linked file may crash.
 
 use super::{LinkedFile, objects};
 use crate::inputs::read_binary_below;
@@ -9,8 +9,8 @@ use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::verify::ranges::{self, DisplacedFunction, RequiredPlace};
 
-/// The functions of a linked file that do not lie where code finds them. The objects of the link are read where the file has labels that
-/// mark ranges, or code that runs on.
+/// Returns the functions of a linked file that are not where other code expects them. Reads the objects of the link if
+/// the file has labels that mark ranges, or functions that run on into others.
 pub(super) fn displaced(place: LinkedFile<'_>) -> Result<Vec<DisplacedFunction>> {
     let binary = read_binary_below(place.root, place.path)?;
     let objects = match place.objects {
@@ -21,7 +21,7 @@ pub(super) fn displaced(place: LinkedFile<'_>) -> Result<Vec<DisplacedFunction>>
     Ok(ranges::displaced(&binary, &objects))
 }
 
-/// Prints an error for each kind of place that functions do not lie in; true if there is one.
+/// Prints an error for each kind of displaced function; true if there are any.
 pub(super) fn tell(displaced: &[DisplacedFunction], file_name: &str, ui: &Ui) -> bool {
     let mut left: Vec<&DisplacedFunction> = displaced.iter().collect();
     while let [first, ..] = left[..] {

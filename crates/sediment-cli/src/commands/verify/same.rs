@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `verify --same-as`: compares a file with one linked without the order.
+//! `verify --same-as` compares a file with one linked without the order.
 
 use super::output::{LinkMilliseconds, SameAsOutput};
 use super::{debug_file, log};
@@ -14,19 +14,19 @@ use std::path::Path;
 pub(super) struct ComparisonRequest<'a> {
     pub(super) base: &'a Path,
     pub(super) other: &'a Path,
-    /// Log of the wrapper that linked it, for the link times.
+    /// Log of the wrapper that linked the file, for the link times.
     pub(super) log: Option<&'a Path>,
 }
 
 /// Result of a comparison.
 struct ComparisonResult {
     comparison: FileComparison,
-    /// Checks that were not made, with the reason.
+    /// Checks that were not made, with their reasons.
     unchecked: Vec<(&'static str, String)>,
     links: Option<LinkMilliseconds>,
 }
 
-/// Compares, prints the result, and returns true if all is the same.
+/// Compares the files and prints the result; true if everything is the same.
 pub(super) fn run(request: &ComparisonRequest<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
     let found = compare(request)?;
     if as_json {
@@ -85,14 +85,14 @@ fn in_words(found: &ComparisonResult, base: &str) -> String {
         let _ = writeln!(text, "  unchecked  {what}: {}", escape::terminal(why));
     }
     for (what, base, other) in sizes(comparison) {
-        // Only for the eye: the quotient of two floats is near enough.
+        // For display only: the quotient of two floats is exact enough.
         let growth = if base == 0 { 0.0 } else { 100.0 * (other as f64 / base as f64 - 1.0) };
         let more = i128::from(other) - i128::from(base);
         let _ = writeln!(text, "  size       {what}: {other} bytes, {more:+} bytes, {growth:+.2} %");
     }
     if let Some(links) = links {
         let time = |milliseconds: Option<u64>| match milliseconds {
-            // Only for the eye.
+            // For display only.
             Some(milliseconds) => format!("{:.2} s", milliseconds as f64 / 1000.0),
             None => "not in the log".to_owned(),
         };
@@ -102,7 +102,7 @@ fn in_words(found: &ComparisonResult, base: &str) -> String {
     text
 }
 
-/// Parts of the files with a size, before and now.
+/// Parts of the files with their sizes, before and after.
 fn sizes(comparison: &FileComparison) -> [(&'static str, u64, u64); 3] {
     let FileComparison { base, other, .. } = comparison;
     [
@@ -112,7 +112,7 @@ fn sizes(comparison: &FileComparison) -> [(&'static str, u64, u64); 3] {
     ]
 }
 
-/// A value that is the same, shortened.
+/// Shortens a value that is the same in both.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     if text.chars().count() <= LONGEST {

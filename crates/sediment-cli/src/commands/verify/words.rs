@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer of `verify` for people: ten lines, or all.
+//! Formats the result of `verify` for people: ten lines, or everything.
 
 use super::as_percent;
 use sediment_core::binary::SymbolSource;
@@ -8,9 +8,9 @@ use sediment_core::plural::counted;
 use sediment_order::verify::{self, Basis, Misplaced, Reason, VerifyReport};
 use std::collections::BTreeMap;
 
-/// Lines of a short answer.
+/// Number of lines of a short result.
 const LINES: usize = 10;
-/// Reasons that it names at most.
+/// Largest number of reasons in it.
 const REASONS: usize = 3;
 
 /// Ten lines: the share, the heaviest reasons and functions.
@@ -38,7 +38,7 @@ pub(super) fn brief(report: &VerifyReport, file_name: &str) -> String {
     text_of(&lines)
 }
 
-/// All figures and reasons, and this number of misplaced functions; 0: all.
+/// All figures and reasons, and this number of misplaced functions; 0 lists all.
 pub(super) fn whole(report: &VerifyReport, file_name: &str, list: usize) -> String {
     if report.asked == 0 {
         return nothing_ordered(file_name);
@@ -64,7 +64,7 @@ pub(super) fn whole(report: &VerifyReport, file_name: &str, list: usize) -> Stri
     text_of(&lines)
 }
 
-/// Said of an order that lists no function.
+/// Message for an order without functions.
 fn nothing_ordered(file_name: &str) -> String {
     format!("{file_name}: nothing to order: the order lists no function\n")
 }
@@ -123,12 +123,13 @@ fn first_lines(report: &VerifyReport, file_name: &str, whole: bool) -> Vec<Strin
     lines
 }
 
-/// The misplaced functions but those of the compiler's start files, which are counted apart: nobody can place them.
+/// Returns the misplaced functions except functions of the compiler's start files, which nobody can place; these are
+/// counted separately.
 fn misplaced(report: &VerifyReport) -> impl Iterator<Item = &Misplaced> {
     report.misplaced.iter().filter(|function| function.reason != Reason::OfStartFiles)
 }
 
-/// Reasons with the number and the weight of their functions, the heaviest first.
+/// Returns reasons with the number and weight of their functions, the heaviest first.
 fn by_reason(report: &VerifyReport) -> Vec<(&'static str, u64, u128)> {
     let mut sums: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
     for misplaced in misplaced(report) {
@@ -157,12 +158,12 @@ pub(super) fn symbols_in_words(source: SymbolSource) -> &'static str {
     }
 }
 
-/// Why a file does not follow its order, by the reasons of its functions.
+/// Returns the reason why a file does not follow its order, from the reasons of its functions.
 fn not_in_force(report: &VerifyReport) -> &'static str {
     let has = |wanted: fn(&Reason) -> bool| report.misplaced.iter().any(|function| wanted(&function.reason));
     let passed = !has(|reason| matches!(reason, Reason::NotPassed(_)));
     let sections = !has(|reason| matches!(reason, Reason::NoOwnSection(_)));
-    // Sections of other names than `.text.f`: of OCaml (`.text.caml.f`), of split and of unknown functions.
+    // Sections with other names than `.text.f`: of OCaml (`.text.caml.f`), and of split and unknown functions.
     if passed && has(|reason| matches!(reason, Reason::NamedAfter(_))) {
         return "The file does not follow the order: its sections have other names than the order lists.\n";
     }
@@ -182,7 +183,7 @@ fn not_in_force(report: &VerifyReport) -> &'static str {
     }
 }
 
-/// A share in per cent, for people: the quotient of two floats is exact enough.
+/// Formats a share in per cent for people: the quotient of two floats is exact enough.
 pub(super) fn share(weight: u128, whole: u128) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * weight as f64 / whole as f64) }
 }

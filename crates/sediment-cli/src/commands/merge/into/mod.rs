@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `merge --into`: adds submissions to the profile of a package, and reports what each adds.
+//! `merge --into` adds submissions to the profile of a package, and reports the contribution of each.
 
 mod output;
 
@@ -26,12 +26,12 @@ struct Sent {
     profile: Profile,
     weight: Weight,
     who: Option<String>,
-    /// None: there is no build to hold it against.
+    /// `None` if there is no build to compare with.
     coverage: Option<BuildCoverage>,
 }
 
-/// Smallest share of a profile, in parts per million, that must belong to the build before a threshold applies: more than is
-/// printed as 0.00 %.
+/// Smallest share of a profile, in parts per million, that must belong to the build before a threshold applies: below
+/// it, the share is printed as 0.00 %.
 const LEAST_OF_BUILD: u64 = 100;
 
 pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -115,7 +115,7 @@ struct MergeReport<'a> {
 }
 
 impl MergeReport<'_> {
-    /// The same for people.
+    /// Formats the report as text.
     fn in_words(&self) -> String {
         let Self { path, kept, grown, sent, build } = self;
         let mut out = format!("{}\n", files::display(path));
@@ -174,7 +174,7 @@ impl MergeReport<'_> {
     }
 }
 
-/// Both shares of a profile that is compared with a build.
+/// Formats both shares of a profile that is compared with a build.
 fn against(weight: &str, coverage: BuildCoverage) -> String {
     let Some(there) = coverage.there else {
         return format!("no part of {weight} belongs to the build");
@@ -210,8 +210,8 @@ impl BuildBinaries {
         Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
     }
 
-    /// Coverage of a profile by the build; None without --against. Clones of a function count as the function. An address means something
-    /// in a file of the same build alone.
+    /// Coverage of a profile by the build; `None` without --against. Clones of a function count as the function. An
+    /// address is valid only in a file of the same build.
     fn coverage(&self, profile: &Profile) -> Option<BuildCoverage> {
         if self.binaries.is_empty() {
             return None;

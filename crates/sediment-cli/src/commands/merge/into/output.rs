@@ -132,7 +132,7 @@ impl<'a> MergeIntoOutput<'a> {
     }
 }
 
-/// Parts per million in per cent.
+/// Converts parts per million to per cent.
 fn percent(parts_per_million: u64) -> f64 {
     parts_per_million as f64 / 10_000.0
 }
