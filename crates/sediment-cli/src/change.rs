@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes in per cent, for people.
 
-/// The change that a ratio is, with its sign. What is left is never rounded to nothing: -99.98 % is no -100 %.
+/// Formats a ratio as a signed change. A remainder is never rounded to nothing: -99.98 % is not shown as -100 %.
 pub(crate) fn in_percent(ratio: f64, decimals: usize) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let near = ratio > 0.0 && percent < -99.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C compiler of the environment, its linker, and the dialect in which that takes an order.
+//! The C compiler of the environment, its linker, and the linker's dialect for orders.
 
 use crate::ui::Ui;
 use crate::values;
@@ -12,14 +12,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longer than a compiler takes on a machine that is worth waiting for.
+/// Longer than a compiler takes, except on unusably slow machines.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Dialect and name of the linker that the compiler uses which builds use: `CC`, else `cc`, with the linker that `LDFLAGS`
-/// selects. Both are read as a shell reads them; where a quote has no end, a warning says what was assumed.
+/// Returns dialect and name of the linker that builds use: the linker of the compiler in `CC`, or else of `cc`, with
+/// the linker selected by `LDFLAGS`. Both variables are parsed as in a shell; a warning reports an unclosed quote and
+/// the assumption.
 ///
 /// # Errors
-/// When there is no compiler, or its linker takes no order.
+/// If there is no compiler, or its linker does not accept an order.
 pub(crate) fn default_linker(ui: &Ui) -> Result<(&'static Linker, String)> {
     let (compiler, arguments) = compiler_of_environment(|assumed| ui.warn(assumed));
     let version = linker_version(&compiler, &arguments);
@@ -34,8 +35,8 @@ pub(crate) fn default_linker(ui: &Ui) -> Result<(&'static Linker, String)> {
     Ok((dialect, version))
 }
 
-/// The compiler of `CC`, else cc, with its further words and those of `LDFLAGS` that choose a linker. Of a quote without an end,
-/// `warn` is told what was assumed.
+/// Returns the compiler in `CC`, or else cc, with its further words and the words of `LDFLAGS` that select a linker.
+/// `warn` receives a message on an unclosed quote.
 pub(crate) fn compiler_of_environment(warn: impl Fn(&str)) -> (OsString, Vec<OsString>) {
     let words_of = |name: &str| {
         values::shell_words(&std::env::var(name).unwrap_or_default()).unwrap_or_else(|words| {
@@ -57,11 +58,11 @@ pub(crate) fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> S
     ask(compiler, link_arguments, "-Wl,--version").lines().next().unwrap_or_default().to_owned()
 }
 
-/// A folder of the compiler's own, such as that of its plugins, where it has one.
+/// Returns one of the compiler's own folders, such as its folder of plugins, if it exists.
 pub(crate) fn own_folder(name: &str) -> Option<PathBuf> {
     let (compiler, words) = compiler_of_environment(|_| ());
     let answer = ask(&compiler, &words, &format!("-print-file-name={name}"));
-    // Without one it repeats the name.
+    // If it does not exist, the compiler repeats the name.
     Some(PathBuf::from(answer.trim_end())).filter(|folder| folder.is_absolute())
 }
 

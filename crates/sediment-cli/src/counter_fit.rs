@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Share of a profile's counters that a build could use: of each compiled unit sediment's plugin for GCC adds a line to the build's log.
+//! Share of a profile's counters that a build could use, from the build's log, to which sediment's plugin for GCC adds
+//! a line for each compiled unit.
 
 use crate::files;
 use sediment_core::plural::counted;
@@ -14,14 +15,14 @@ pub(crate) const LOG: &str = "counters.jsonl";
 #[derive(Deserialize)]
 struct CompiledUnit {
     functions: u64,
-    /// Functions that have changed.
+    /// Number of changed functions.
     changed: u64,
     /// Weight of the unit's counters.
     weight: f64,
     changed_weight: f64,
 }
 
-/// Sums over the compiled units that have counters.
+/// Sums over the compiled units with counters.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Fitting {
     units: u64,
@@ -33,7 +34,7 @@ pub(crate) struct Fitting {
 }
 
 impl Fitting {
-    /// Sums of a build; None where no unit was compiled by counters.
+    /// Returns the sums of a build; `None` if no unit was compiled with counters.
     pub(crate) fn of_build(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(LOG);
         if !path.is_file() {
@@ -100,7 +101,7 @@ pub(crate) struct CountersOutput {
     fits_percent: f64,
 }
 
-/// Parts per million in per cent, rounded down.
+/// Formats parts per million as per cent, rounded down.
 fn in_percent(parts: u64) -> String {
     format!("{}.{:02} %", parts / 10_000, parts / 100 % 100)
 }

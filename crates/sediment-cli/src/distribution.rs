@@ -8,7 +8,7 @@ use sediment_core::escape;
 pub(crate) struct Owner {
     /// Its name, with the architecture where dpkg needs it.
     pub(crate) name: String,
-    /// Its version, and with rpm its release.
+    /// Its version; with rpm also its release.
     pub(crate) version: String,
     /// Its source package, with dpkg.
     pub(crate) source: Option<String>,
@@ -17,19 +17,19 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// The packages that may have its debug symbols, with dpkg: that of the archives of debug symbols first, then those that stand beside
-    /// other packages.
+    /// Packages that may contain its debug symbols, with dpkg: first the package in the archive of debug symbols, then
+    /// packages in the normal archive.
     pub(crate) fn debug_packages(&self) -> Vec<String> {
         let beside = std::iter::once(&self.name).chain(&self.source).map(|name| format!("{name}-dbg"));
         std::iter::once(format!("{}-dbgsym", self.name)).chain(beside).collect()
     }
 
-    /// The package with its debug symbols, by what `apt-cache policy` prints.
+    /// Returns the package with its debug symbols, from the output of `apt-cache policy`.
     pub(crate) fn debug_package(&self, policy: &str) -> String {
         if !self.is_deb {
             return format!("{}-debuginfo", self.name);
         }
-        // The C library's has no other, whatever apt knows.
+        // The C library has only this one, whatever apt prints.
         if self.name == "libc6" {
             return "libc6-dbg".to_owned();
         }
@@ -39,8 +39,8 @@ impl Owner {
         names.swap_remove(known)
     }
 
-    /// True for an update of a stable release, by its suites or its version, that the release itself does not have. Its debug symbols are in
-    /// another suite than those of the release.
+    /// True for an update of a stable release that the release itself does not contain, as its suites or its version
+    /// show. Its debug symbols are in another suite than the release's.
     fn is_update(&self, policy: &str) -> bool {
         let mut suites = Vec::new();
         for version in versions(policy, &self.name).filter(|version| version.number == self.version) {
@@ -52,21 +52,22 @@ impl Owner {
     }
 }
 
-/// A version of a package that apt knows.
+/// A version of a package in apt's output.
 #[derive(Debug, PartialEq, Eq)]
 struct Version<'a> {
     number: &'a str,
-    /// The suites that have it, such as `bookworm-security`.
+    /// Suites that contain it, such as `bookworm-security`.
     suites: Vec<&'a str>,
 }
 
-/// The versions of a package in the answer of `apt-cache policy`.
+/// Returns the versions of a package in the output of `apt-cache policy`.
 fn versions<'a>(policy: &'a str, name: &str) -> impl Iterator<Item = Version<'a>> {
     let mut lines = policy.lines().skip_while(move |line| line.strip_suffix(':') != Some(name));
     lines.next();
     let mut found: Vec<Version<'_>> = Vec::new();
     for line in lines.take_while(|line| line.starts_with(' ')) {
-        // A version has its priority behind it and the mark of the installed one before, a source its priority before.
+        // A version is followed by its priority and preceded by the mark if it is installed; a source is preceded by
+        // its priority.
         match line.strip_prefix(" *** ").or_else(|| line.strip_prefix("     ")) {
             Some(rest) if !rest.starts_with(' ') => {
                 let number = rest.split(' ').next().unwrap_or(rest);
@@ -96,14 +97,14 @@ fn is_numbered_as_update(version: &str) -> bool {
 
 /// A family of distributions.
 struct Family {
-    /// ID or ID_LIKE of os-release.
+    /// Values of ID or ID_LIKE in os-release.
     ids: &'static [&'static str],
-    /// The command, with PACKAGE for the package of the stripped file, DEBUG for that of its debug symbols and CODENAME for the release;
-    /// None where there are no packages of debug symbols.
+    /// Command to install debug symbols. PACKAGE represents the package of the stripped file, DEBUG the package of its
+    /// debug symbols and CODENAME the release. `None` if there are no packages of debug symbols.
     install: Option<&'static str>,
-    /// The same for an update of a stable release, where those are elsewhere.
+    /// The same for an update of a stable release, if its debug symbols are in another archive.
     install_update: Option<&'static str>,
-    /// The command for a file of an unknown package, with PATH for the file.
+    /// Command for a file of an unknown package; PATH represents the file.
     unowned: Option<&'static str>,
     /// Its debuginfod server.
     debuginfod: &'static str,
@@ -159,17 +160,18 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Serves what the servers of several distributions have.
+/// Server with the debug files of several distributions.
 const OF_ALL: &str = "https://debuginfod.elfutils.org";
 
-/// The debuginfod servers that are known, the one that serves several distributions first.
+/// Returns the known debuginfod servers, beginning with the one for several distributions.
 pub(crate) fn servers() -> String {
     let own = FAMILIES.iter().map(|family| family.debuginfod);
     std::iter::once(OF_ALL).chain(own).collect::<Vec<_>>().join(", ")
 }
 
-/// Command for the debug symbols of the file recorded under this path, of this package, on the system of this os-release, by what
-/// `apt-cache policy` prints of the package and of those of its debug symbols.
+/// Returns the command that installs the debug symbols of a file with this recorded path and this package, on the
+/// system with this os-release. `policy` is the output of `apt-cache policy` for the package and its packages of debug
+/// symbols.
 pub(crate) fn debug_symbols(
     os_release: Option<&str>,
     owner: Option<&Owner>,
@@ -201,12 +203,12 @@ pub(crate) fn debug_symbols(
     ways.join("; or: ")
 }
 
-/// A command with the names of packages; None where one is no word of a shell.
+/// Inserts names of packages into a command; `None` if one cannot be a shell word.
 fn filled(install: &str, owner: &Owner, os_release: &str, policy: &str) -> Option<String> {
     let Owner { name, version, is_deb, .. } = owner;
     let package = owner.debug_package(policy);
     let debug = format!("{}={}", escape::shell(&package)?, escape::shell(version)?);
-    // Such as the C library's, which is older than the archives of debug symbols and stands beside the package.
+    // Such as the C library's, which is older than the archives of debug symbols and is in the normal archive.
     if *is_deb && package.ends_with("-dbg") {
         return Some(format!("apt install {debug}"));
     }
@@ -217,7 +219,7 @@ fn filled(install: &str, owner: &Owner, os_release: &str, policy: &str) -> Optio
     Some(filled.replace("DEBUG", &debug))
 }
 
-/// The value of a key of os-release.
+/// Returns the value of a key in os-release.
 fn value(os_release: &str, key: &str) -> Option<String> {
     let line = os_release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
     Some(line.trim_matches(['"', '\'']).to_owned())
@@ -278,7 +280,7 @@ mod tests {
         let libc = Owner { name: "libc6".to_owned(), ..deb.clone() };
         let of_libc = debug_symbols(Some("ID=debian"), Some(&libc), "/x", None, "");
         assert!(of_libc.starts_with("apt install libc6-dbg=1.2-3; or: "), "{of_libc}");
-        // A path from a recording is quoted; one that cannot be is left out.
+        // A recorded path is quoted, or omitted if that is not possible.
         assert!(debug_symbols(None, None, "/x y;rm", None, "").ends_with("debuginfo '/x y;rm'"));
         assert_eq!(debug_symbols(Some("ID=debian"), None, "/x\n", None, ""), "");
     }
@@ -288,8 +290,8 @@ mod tests {
         Owner { name, version, source: Some(source), is_deb: true }
     }
 
-    /// An answer of `apt-cache policy` in apt's form, with versions made up: one of the release, one of the security archive, one that only
-    /// the machine has.
+    /// Invented output in the format of `apt-cache policy`, with a version of the release, a version of the security
+    /// archive, and a version that is only installed.
     const POLICY: &str = "\
 tool:
   Installed: 1.2-3+deb12u2
@@ -352,7 +354,8 @@ both-dbg:
         };
         let line = "\"deb http://deb.debian.org/debian-debug bookworm-proposed-updates-debug main\"";
         let cases = [
-            // Of the security archive; of the release since; of a time that apt no longer knows; unchanged since the release.
+            // From the security archive; in the release since then; from a time that apt no longer has; unchanged since
+            // the release.
             ("1.2-3+deb12u2", true),
             ("1.2-3+deb12u1", false),
             ("1.2-3+deb12u3", true),
@@ -384,7 +387,7 @@ both-dbg:
             ("script3-minimal", "script3", "script3-dbg"),
             ("both", "both", "both-dbgsym"),
             ("tool", "tool", "tool-dbgsym"),
-            // It is installed, and in no archive.
+            // Installed, but in no archive.
             ("old", "old", "old-dbgsym"),
         ] {
             let owner = deb(name, "3.1-2", source);

@@ -5,7 +5,7 @@
 use sediment_core::ErrorKind;
 use sediment_process::command::Outcome;
 
-/// A number that this process ends with.
+/// Exit code of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExitCode(u8);
 
@@ -29,16 +29,16 @@ impl From<ExitCode> for i32 {
 /// An experiment shows a regression.
 pub(crate) const REGRESSION: u8 = 3;
 
-/// An experiment cannot tell, and the caller asked that it can.
+/// An experiment is inconclusive, and the caller required a conclusion.
 pub(crate) const INCONCLUSIVE: u8 = 4;
 
 /// A command succeeded, but its result is below a threshold: the caller's, or the default of `verify`.
 pub(crate) const BELOW_THRESHOLD: u8 = 5;
 
-/// The interrupt key ended it, as shells have it: 128 and the number of SIGINT.
+/// The interrupt key ended it; shells use 128 plus the number of SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The exit code for a failure.
+/// Returns the exit code for a failure.
 pub(crate) fn code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
         ErrorKind::Usage => 2,
@@ -49,7 +49,7 @@ pub(crate) fn code(kind: ErrorKind) -> ExitCode {
     })
 }
 
-/// The exit code of a program that was run for the user, as a shell gives it.
+/// Returns the exit code of a program that was run for the user, as in a shell.
 pub(crate) fn as_the_program(outcome: Outcome) -> ExitCode {
     match outcome {
         Outcome::Exited(code) => ExitCode::from(code as u8),

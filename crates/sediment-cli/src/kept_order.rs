@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An older ordering file that a new order keeps to.
+//! Reads an older ordering file from which a new order should differ little.
 
 use crate::files;
 use sediment_core::Result;
@@ -7,7 +7,8 @@ use sediment_order::link;
 use sediment_order::order::Older;
 use std::path::Path;
 
-/// Reads an older order; `threshold` is the share of gain below which it stays. None for one that lists no function: there is nothing to keep.
+/// Reads an older order; `threshold` is the gain below which it stays. `None` for an order without functions: there is
+/// nothing to keep.
 pub(crate) fn read(path: &Path, bytes: &[u8], threshold: f64) -> Result<Option<Older>> {
     let file = files::display(path);
     let text = String::from_utf8_lossy(bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of LLVM's instrumentation in any of its files, by way of `llvm-profdata`: that program and no other knows the forms of its version.
+//! Reads counters of LLVM's instrumentation from any of its files with `llvm-profdata`, because only this program
+//! supports the formats of its version.
 
 use crate::files::{self, TemporaryFolder};
 use crate::inputs::read_binary;
@@ -17,20 +18,20 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// First bytes of a file of a run, of programs of 64 and 32 bits, and of a file for a compiler.
+/// First bytes of a file from a run, for programs of 64 and 32 bits, and of a file for a compiler.
 const RAW: [[u8; 8]; 2] = [*b"\x81rforpl\xff", *b"\x81Rforpl\xff"];
 const INDEXED: [u8; 8] = *b"\xfflprofi\x81";
 /// Extensions of the files that are searched for in folders.
 const EXTENSIONS: [&str; 3] = ["profraw", "profdata", "proftext"];
-/// Bytes by which a file is recognised.
+/// Number of bytes that are needed to recognise a file.
 const HEAD: u64 = 1024;
-/// Versions of LLVM whose program is looked for, the newest first.
+/// Versions of LLVM whose program is searched, the newest first.
 const VERSIONS: std::ops::RangeInclusive<u32> = 14..=30;
-/// Longest text, and longest time of a conversion.
+/// Longest text, and longest duration of a conversion.
 const LONGEST: usize = 1 << 31;
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Form of a file.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProfdataForm {
     Binary,
@@ -46,7 +47,7 @@ pub(crate) struct ProfdataFiles {
 fn form(path: &Path) -> Result<Option<ProfdataForm>> {
     let head = files::beginning(path, HEAD)?;
     let is_binary = RAW.iter().chain([&INDEXED]).any(|magic| {
-        // Of a machine with the other order of bytes.
+        // From a machine with the other byte order.
         head.starts_with(magic) || head.iter().take(magic.len()).eq(magic.iter().rev())
     });
     Ok(match is_binary {
@@ -55,10 +56,10 @@ fn form(path: &Path) -> Result<Option<ProfdataForm>> {
     })
 }
 
-/// The files of counters that these paths name, or that lie below them; None where none of them is one.
+/// Finds the files of counters at these paths or below them; `None` if there are none.
 ///
 /// # Errors
-/// Where some paths have such files, and others are something else.
+/// If some paths have such files and others do not.
 pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<ProfdataFiles>> {
     let mut found = ProfdataFiles { binary: Vec::new(), text: Vec::new() };
     let mut other = None;
@@ -84,7 +85,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<ProfdataFiles>> {
     }
 }
 
-/// Adds the files below a folder, by path; links are not followed.
+/// Adds the files below a folder, sorted by path; does not follow links.
 fn search(folder: &Path, found: &mut ProfdataFiles) -> Result<()> {
     let unreadable = |error| {
         Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
@@ -112,7 +113,7 @@ impl ProfdataFiles {
     }
 }
 
-/// Reads the files. Functions that one of the binaries alone has belong to it.
+/// Reads the files. Functions that only one of the binaries has belong to it.
 pub(crate) fn import(
     found: &ProfdataFiles,
     binaries: &[PathBuf],
@@ -140,7 +141,7 @@ pub(crate) fn import(
     counters.profile(&binaries)
 }
 
-/// Text of counters as the file for a compiler.
+/// Converts a text of counters to a file for a compiler.
 pub(crate) fn indexed(text: &str, tool: Option<&Path>) -> Result<Vec<u8>> {
     let folder = TemporaryFolder::new()?;
     let input = folder.write("counters.proftext", text.as_bytes())?;
@@ -149,7 +150,7 @@ pub(crate) fn indexed(text: &str, tool: Option<&Path>) -> Result<Vec<u8>> {
     files::read(&output)
 }
 
-/// The standard output of the first `llvm-profdata merge` that takes the files.
+/// Returns the standard output of the first `llvm-profdata merge` that accepts the files.
 fn converted<S: AsRef<OsStr>>(inputs: &[PathBuf], options: &[S], tool: Option<&Path>) -> Result<Vec<u8>> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let mut refused: Option<Error> = None;
@@ -162,7 +163,7 @@ fn converted<S: AsRef<OsStr>>(inputs: &[PathBuf], options: &[S], tool: Option<&P
         match run(&command, LONGEST)?.successful(&command) {
             Ok(ended) if ended.output_dropped == 0 => return Ok(ended.output),
             Ok(_) => return Err(Error::new(ErrorCode::TooLarge, "more than 2 GiB of counters as text")),
-            // What the newest says is what counts.
+            // The error of the newest program counts.
             Err(error) => refused = refused.or(Some(error)),
         }
     }
@@ -173,12 +174,12 @@ fn converted<S: AsRef<OsStr>>(inputs: &[PathBuf], options: &[S], tool: Option<&P
     }))
 }
 
-/// A path that no program takes for an option.
+/// Returns a path that no program mistakes for an option.
 fn absolute(path: &PathBuf) -> OsString {
     std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string()
 }
 
-/// The programs to try: the one that was named; else those on PATH, and that of rustc.
+/// Returns the programs to try: the given one; otherwise those on PATH, and rustc's.
 fn tools(named: Option<&Path>) -> Vec<PathBuf> {
     if let Some(named) = named {
         return vec![named.to_path_buf()];
@@ -193,7 +194,7 @@ fn tools(named: Option<&Path>) -> Vec<PathBuf> {
     tools
 }
 
-/// The program that belongs to rustc, if that component is installed.
+/// Returns rustc's own program, if that component is installed.
 fn of_rustc() -> Option<PathBuf> {
     let rustc = files::on_path("rustc".as_ref()).into_iter().next()?;
     let command =

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `sediment` program: reads the command line, runs one command, prints what went wrong, and turns it into an exit code. Under
+//! The `sediment` program: reads the command line, runs one command, prints its error, and returns an exit code. Under
 //! the name of a linker it is the wrapper of that linker.
 
 #![cfg_attr(not(test), no_main)]
-// Names in profiles come from strangers: they reach the screen through ui.rs alone, which makes them safe.
+// Names in profiles are untrusted: they are printed only through ui.rs, which escapes them.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 #![warn(unreachable_pub)]
 
@@ -32,7 +32,7 @@ mod wrapper;
 use exit::ExitCode;
 use std::ffi::OsString;
 
-/// Does what the program's name and arguments say.
+/// Runs the command given by the program's name and arguments.
 fn run(arguments: Vec<OsString>) -> ExitCode {
     if let Some(name) = wrapper::called_as(&arguments) {
         return wrapper::run(&name, &arguments).unwrap_or_else(|error| failed(&error, &ui::Ui::new()));

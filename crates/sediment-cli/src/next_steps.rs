@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Next commands: what to type after a recording, an order and a check.
+//! Suggests the next command after a recording, an order and a check.
 
 use crate::files;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Folders of a distribution: what lies there is rarely what a developer orders.
+/// Folders of a distribution: developers rarely order the programs there.
 const OF_SYSTEM: &[&str] = &["/usr/bin/", "/usr/sbin/", "/usr/lib", "/bin/", "/sbin/", "/lib"];
 
-/// The command that orders the heaviest program of a profile, by a given file, the recorded one or its label.
+/// Returns the command that orders the heaviest program of a profile: a given file, the recorded file, or its label.
 pub(crate) fn after_profile(
     given: &[PathBuf],
     profile: &Profile,
@@ -24,7 +24,7 @@ pub(crate) fn after_profile(
 ) -> Option<String> {
     let (label, path) = heaviest(profile, given, recording)?;
     if is_runtime(&label) {
-        // Hardly anybody links these again.
+        // Hardly anybody links these files.
         let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
         let others = escape::terminal(&labels.join(", "));
         return Some(format!("sediment order {} --dso NAME -o FILE, with NAME of: {others}", word(output)?));
@@ -38,7 +38,7 @@ pub(crate) fn after_profile(
     Some(format!("sediment order {profile} {program} --linker auto -o {order}"))
 }
 
-/// The link argument for an ordering file, and the command that checks the linked program.
+/// Returns the link argument for an ordering file, and the command that verifies the linked program.
 pub(crate) fn after_order(
     linker: &Linker,
     order: &Path,
@@ -49,16 +49,16 @@ pub(crate) fn after_order(
         Some(program) => word(program)?,
         None => "PROGRAM".to_owned(),
     };
-    // Several profiles are several workloads, and `verify` weighs by one.
+    // Several profiles are several workloads, but `verify` takes weights from one.
     let profile = match profiles {
         [profile] => format!(" --profile {}", word(profile)?),
         _ => String::new(),
     };
-    // Linkers run in folders of their own.
+    // Linkers may run in other folders.
     let anywhere = if order.is_absolute() { "" } else { "\"$PWD\"/" };
     let order = word(order)?;
     let check = format!("sediment verify {check} --order {order}{profile}");
-    // Lists have a remark in place of arguments.
+    // Plain lists have a remark in place of arguments.
     if !linker.arguments.starts_with('-') {
         return Some(check);
     }
@@ -66,7 +66,7 @@ pub(crate) fn after_order(
     Some(format!("link with {arguments}, then: {check}"))
 }
 
-/// The command that measures a linked program, or a program that loads a linked library.
+/// Returns the command that measures a linked program, or a program that loads a linked library.
 pub(crate) fn after_verify(program: &Path) -> Option<String> {
     let bytes = files::read(program).ok()?;
     // A separate debug file does not run.
@@ -77,13 +77,13 @@ pub(crate) fn after_verify(program: &Path) -> Option<String> {
         let run = |folder: &str| format!("env LD_LIBRARY_PATH={folder} PROGRAM ARGUMENT...");
         return Some(format!("sediment eval quick -- {} -- {}", run("FOLDER-BEFORE"), run(&folder)));
     }
-    // A name alone would be looked for on PATH.
+    // A bare name would be searched on PATH.
     let here = if program.components().count() == 1 { "./" } else { "" };
     let program = word(&Path::new(here).join(program))?;
     Some(format!("sediment eval quick -- BEFORE ARGUMENT... -- {program} ARGUMENT..."))
 }
 
-/// True for the C library's files, the compiler's support library (libgcc_s), and what the kernel maps.
+/// True for the C library's files, the compiler's support library (libgcc_s), and the kernel's own mappings.
 fn is_runtime(label: &str) -> bool {
     const LIBRARIES: [&str; 12] =
         ["c", "m", "pthread", "dl", "rt", "util", "resolv", "mvec", "anl", "nsl", "gcc_s", "thread_db"];
@@ -92,7 +92,8 @@ fn is_runtime(label: &str) -> bool {
         || library.is_some_and(|name| LIBRARIES.contains(&name))
 }
 
-/// Label of the DSO with the largest weight, and its path where the recording has one; files of the system come last.
+/// Returns the label of the DSO with the largest weight, and its path if the recording has it; files of the system come
+/// last.
 fn heaviest(
     profile: &Profile,
     given: &[PathBuf],
@@ -123,33 +124,33 @@ fn heaviest(
         let path = path.as_ref().map(|path| path.to_string_lossy());
         path.is_some_and(|path| !OF_SYSTEM.iter().any(|folder| path.starts_with(folder)))
     };
-    // Of equal ones the first by name.
+    // Among equal ones, the first by name.
     let best =
         candidates.rev().max_by_key(|(label, path, weight)| (is_own(path), !is_runtime(label), *weight))?;
     Some((best.0.to_owned(), best.1))
 }
 
-/// A path as it is typed in this folder.
+/// Returns a path as typed in this folder.
 fn from_here(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf))
         .unwrap_or_else(|| path.to_path_buf())
 }
 
-/// A path as a word of the shell.
+/// Returns a path as a word for a shell.
 pub(crate) fn word(path: &Path) -> Option<String> {
     escape::shell(path.to_str()?)
 }
 
-/// Commands whose own words end with `--`.
+/// Commands that take a command line after `--`.
 const WITH_COMMAND: &[&str] = &["record", "optimize", "collect"];
 
-/// Removed commands, and what is used instead.
+/// Removed commands, and their replacements.
 const REMOVED: &[(&str, &str)] =
     &[("demo", "sediment optimize --train './program INPUT' -- make (in a checkout: scripts/demo)")];
 
-/// The command line that was meant by one that the parser stopped at: a command without `--` in front of it, or a removed command. None
-/// where that is not the fault.
+/// Returns the intended command line if the parser stopped at one without `--` before its command, or at a removed
+/// command; `None` for other errors.
 pub(crate) fn corrected(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     if let Some(ContextValue::String(command)) = error.get(ContextKind::InvalidSubcommand) {
         let is_it = |(name, _): &&(&str, &str)| name == command;

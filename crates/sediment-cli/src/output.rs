@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts of the JSON that several commands print. The type of a command's whole output is in the command's file or in an `output` beside it;
-//! docs/json has their schemas, made of the types by a test.
+//! Parts of the JSON that several commands print. The type of a command's whole output is in the command's file or in a
+//! module `output` next to it; docs/json has the schemas, which a test makes from the types.
 
 use sediment_core::demangle::demangled;
 use sediment_core::profile::FunctionKey;
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Number of the form of an output.
+/// Version number of an output's format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schema<const NUMBER: u32>;
 
@@ -18,7 +18,7 @@ impl<const NUMBER: u32> Serialize for Schema<NUMBER> {
     }
 }
 
-/// A count as text: it can pass 2^64, and many readers of JSON keep 53 bits.
+/// A count as a string: it may exceed 2^64, and many JSON readers keep only 53 bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digits(pub(crate) u128);
 

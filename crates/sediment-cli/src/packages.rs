@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The package manager's knowledge (dpkg or rpm) of an installed package: its version, its files, and where its maintainers
-//! want reports. Asks by its own commands.
+//! Data of the package manager (dpkg or rpm) on an installed package: its version, its files, and where its maintainers
+//! accept reports. It is read with the package manager's own commands.
 
 use crate::distribution::{self, Owner};
 use crate::files;
@@ -12,35 +12,35 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes that a package manager may say of one package.
+/// Longest output of a package manager on one package, in bytes.
 const LONGEST_ANSWER: usize = 64 << 20;
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Symbolic links on the way to one file; the kernel takes as many.
+/// Largest number of symbolic links in the path of a file; the kernel has the same limit.
 const MOST_LINKS: usize = 40;
 
-/// Bytes of a script's first line that a kernel reads.
+/// Largest length of a script's first line in bytes; the kernel has the same limit.
 const LONGEST_LINE: u64 = 256;
 
 /// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// Its name as it was asked for.
+    /// Its name as given.
     pub(crate) name: String,
     /// Name, version and release.
     pub(crate) version: String,
-    /// Its files as they really lie below the root, links followed.
+    /// Real paths of its files below the root, without links.
     files: BTreeSet<PathBuf>,
-    /// Where its maintainers take profiles, where they say so.
+    /// Where its maintainers accept profiles, if they do.
     pub(crate) takes_profiles: Option<String>,
-    /// The package as the distribution's tools name it.
+    /// The package in the notation of the distribution's tools.
     pub(crate) owner: Owner,
-    /// Lines on whom to send one to, for a package that ships profiles.
+    /// Lines with contacts, for a package that contains profiles.
     pub(crate) contacts: Vec<String>,
     root: PathBuf,
 }
 
 impl Package {
-    /// The package of this name, installed below `root`.
+    /// Finds the package with this name, installed below `root`.
     pub(crate) fn find(name: &str, root: Option<&Path>) -> Result<Self> {
         if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
             return Err(Error::new(ErrorCode::Usage, format!("{name:?} is not a package name")));
@@ -75,7 +75,8 @@ impl Package {
         })
     }
 
-    /// True if a file recorded under this path belongs to the package: a path as seen below the root, or on this machine.
+    /// True if a file with this recorded path belongs to the package. The path is relative to the root, or on this
+    /// machine.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = Path::new(path);
         let inside = path.strip_prefix(&self.root).unwrap_or(path);
@@ -95,12 +96,13 @@ impl Package {
         self.files.iter().map(|path| files::base_name(path))
     }
 
-    /// True if any of its files is compiled.
+    /// True if any of its files is compiled code.
     pub(crate) fn has_code(&self) -> bool {
         self.files.iter().any(|file| files::is_elf(&self.root.join(file)))
     }
 
-    /// Its scripts that a shell finds: paths as seen below the root, with their interpreters' paths as they name them.
+    /// Returns its scripts that a shell finds: paths relative to the root, with the paths of their interpreters as in
+    /// the scripts.
     pub(crate) fn scripts(&self) -> Vec<(PathBuf, PathBuf)> {
         let in_bin = |file: &&PathBuf| {
             let folder = file.parent().and_then(Path::file_name);
@@ -128,36 +130,36 @@ impl Package {
             file.extension().is_some_and(|end| end == "gv" || end == "prof")
                 && file.iter().any(|part| part == "sediment")
         };
-        // Whoever ships none has never heard of profiles.
+        // The maintainers of a package without profiles may not know about profiles.
         let contacts = if files.iter().any(is_profile) { contacts } else { Vec::new() };
         let root = root.to_path_buf();
         Self { name: name.to_owned(), version, files, takes_profiles: None, owner, contacts, root }
     }
 }
 
-/// The package that installed a file, by any of its paths: /bin and /usr/bin are one folder on many systems, and dpkg knows a file by
-/// either.
+/// Returns the package that installed a file, by any of its paths: /bin and /usr/bin are the same folder on many
+/// systems, and dpkg may use either path.
 pub(crate) fn owner(path: &Path, root: Option<&Path>) -> Option<Owner> {
     let root = root.unwrap_or_else(|| Path::new("/")).canonicalize().ok()?;
     let real = Path::new("/").join(real_path(&root, path)?);
-    // A link and its target may be of two packages; the target has the code.
+    // A link and its target may belong to different packages; the target has the code.
     let mut paths = names_of(&real).to_vec();
     paths.push(path.to_path_buf());
     let kept = |database: &Database| database.at.iter().find(|at| root.join(at).exists()).copied();
     DATABASES.iter().find_map(|database| (database.owner)(&paths, &root, kept(database)?))
 }
 
-/// The debug symbols of a file.
+/// Debug symbols of a file.
 #[derive(Debug)]
 pub(crate) struct DebugSymbols {
-    /// The package that has them, where that of the file is known.
+    /// The package that contains them, if the package of the file is known.
     pub(crate) package: Option<String>,
-    /// Command that gets them.
+    /// Command that installs them.
     pub(crate) command: String,
 }
 
-/// The debug symbols of the file recorded under this path, of this package, on the system of this os-release. `policy` is what
-/// [`apt_policy`] returned for its owner.
+/// Returns the debug symbols of a file with this recorded path and package, on the system with this os-release.
+/// `policy` is the result of [`apt_policy`] for its owner.
 pub(crate) fn debug_symbols(
     os_release: Option<&str>,
     owner: Option<&Owner>,
@@ -171,10 +173,11 @@ pub(crate) fn debug_symbols(
     }
 }
 
-/// The answer of `apt-cache policy` about packages below the root and those that may have their debug symbols; empty without apt. Where
-/// apt keeps no cache, as in images of containers, each call reads the lists of all packages: one call asks for all.
+/// Returns the output of `apt-cache policy` on packages below the root and on those that may have their debug symbols;
+/// empty without apt. If apt has no cache, as in container images, each call reads the lists of all packages, so a
+/// single call covers all.
 pub(crate) fn apt_policy<'a>(owners: impl IntoIterator<Item = &'a Owner>, root: Option<&Path>) -> String {
-    // apt knows the packages of this machine.
+    // apt has data only on packages of this machine.
     let is_here = root.is_none_or(|root| root == Path::new("/"));
     let owners = owners.into_iter().filter(|owner| owner.is_deb && is_here);
     let names: BTreeSet<String> =
@@ -186,7 +189,7 @@ pub(crate) fn apt_policy<'a>(owners: impl IntoIterator<Item = &'a Owner>, root: 
     answer("apt-cache", &arguments).unwrap_or_default()
 }
 
-/// A path, and the same below /usr or without it.
+/// Returns a path, and the same path below /usr or without it.
 fn names_of(path: &Path) -> [PathBuf; 2] {
     let other = match path.strip_prefix("/usr") {
         Ok(rest) => Path::new("/").join(rest),
@@ -197,12 +200,12 @@ fn names_of(path: &Path) -> [PathBuf; 2] {
 
 fn owner_by_dpkg(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
     let admindir = format!("--admindir={}", root.join(at).display());
-    // dpkg reads patterns.
+    // dpkg interprets patterns.
     let is_plain = |path: &&str| !path.contains(['*', '?', '[', '\\']);
     let paths: Vec<&str> = paths.iter().filter_map(|path| path.to_str()).filter(is_plain).collect();
     let arguments = [&[admindir.as_str(), "--search"], &paths[..]].concat();
     let command = Command::new("dpkg-query", "/", TIMEOUT).with_arguments(arguments);
-    // It fails if it finds one of them nowhere, and lists the others.
+    // It fails if one of them is not found, but lists the others.
     let listed = String::from_utf8_lossy(&run(&command, LONGEST_ANSWER).ok()?.output).into_owned();
     let lines = || listed.lines().filter(|line| !line.starts_with("diversion "));
     let name =
@@ -229,11 +232,11 @@ fn owner_by_rpm(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
 
 /// A package manager.
 struct Database {
-    /// Its database, below the root.
+    /// Path of its database below the root.
     at: &'static [&'static str],
-    /// For the package of this name, below this root, by what is kept there.
+    /// Returns the package with this name below this root. The last argument is the path of the database.
     ask: fn(&str, &Path, &str) -> Result<Package>,
-    /// For the package of a file of one of these paths.
+    /// Returns the package of a file with one of these paths.
     owner: fn(&[PathBuf], &Path, &str) -> Option<Owner>,
 }
 
@@ -271,7 +274,7 @@ fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
 }
 
 fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
-    // Where this machine's rpm keeps its database need not be where that of the root does.
+    // The root's rpm database may have another path than this machine's.
     let database = format!("--dbpath=/{at}");
     let root_option = format!("--root={}", root.display());
     let ask = |what: &[&str]| {
@@ -301,7 +304,7 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
     Ok(found)
 }
 
-/// The interpreter that a script names in its first line; behind `env`, the program that this finds on PATH.
+/// Returns the interpreter in the first line of a script; after `env`, the program that `env` finds on PATH.
 pub(crate) fn interpreter(script: &Path) -> Option<PathBuf> {
     let text = files::beginning(script, LONGEST_LINE).ok()?;
     let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
@@ -327,7 +330,7 @@ fn answer(tool: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&ended.output).into_owned())
 }
 
-/// Target of a path below a root, with every symbolic link followed; None without a file at its end.
+/// Resolves all symbolic links of a path below a root; `None` if the result is not a file.
 fn real_path(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut open: Vec<PathBuf> = vec![path.to_path_buf()];
     let mut real = PathBuf::new();

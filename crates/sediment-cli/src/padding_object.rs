@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Objects with one unused function, by which links of one program differ in the luck of their layout alone.
+//! Makes objects with one unused function, with which links of a program differ only in their random layout.
 
 use crate::files;
 use sediment_core::Result;
@@ -9,10 +9,10 @@ use sediment_process::{Command, Stop};
 use std::path::Path;
 use std::time::Duration;
 
-/// Makes an object whose function has so many bytes and lies in `section`.
+/// Makes an object whose function has this number of bytes and is in `section`.
 ///
 /// # Errors
-/// When the object cannot be written, or `cc` fails.
+/// If the object cannot be written, or `cc` fails.
 pub(crate) fn make(path: &Path, section: &str, bytes: usize, stop: &Stop) -> Result<()> {
     let source = path.with_extension("s");
     files::write_owned(&source, padding::assembly(section, bytes).as_bytes())?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Start of the process without the runtime of Rust's standard library, which ignores SIGPIPE and opens closed standard
-//! streams. The linker that the wrapper becomes would inherit both. It also costs system calls in each link. Commands get
-//! what they need of it here.
+//! Starts the process without the runtime of Rust's standard library. That runtime ignores SIGPIPE and opens closed
+//! standard streams, which the linker executed by the wrapper would inherit. It also costs system calls in each link.
+//! Commands get the necessary parts of it from this module.
 
-#![allow(unsafe_code)] // a C program's main is handed pointers
+#![allow(unsafe_code)] // main of a C program receives pointers
 
 use crate::files;
 use nix::libc::SIGPIPE;
@@ -17,15 +17,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Exit code after a panic, as in any other Rust program.
+/// Exit code after a panic, as in other Rust programs.
 const PANICKED: c_int = 101;
 
-/// The start of the program, called by the C library.
+/// Start of the program, called by the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))] // tests have a start of their own
+#[cfg_attr(test, allow(dead_code))] // tests have their own main
 extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     let arguments = (0..usize::try_from(count).unwrap_or(0)).map(|at| {
-        // SAFETY: the C library hands over that many pointers to strings that live as long as the process.
+        // SAFETY: the C library passes this number of pointers to strings that live as long as the process.
         let word = unsafe { CStr::from_ptr(*words.add(at)) };
         OsStr::from_bytes(word.to_bytes()).to_owned()
     });
@@ -38,7 +38,7 @@ pub(crate) fn streams_are_open() -> bool {
     File::open("/dev/null").is_ok_and(|file| file.as_raw_fd() > 2)
 }
 
-/// Opens /dev/null for each standard stream that is closed: else the next file that is opened would be taken for it.
+/// Opens /dev/null for each closed standard stream: otherwise the next opened file would become that stream.
 pub(crate) fn open_streams() {
     while let Ok(file) = File::options().read(true).write(true).open("/dev/null") {
         if file.as_raw_fd() > 2 {
@@ -48,7 +48,7 @@ pub(crate) fn open_streams() {
     }
 }
 
-/// A stop that the interrupt key and the signals of a system that shuts down ask.
+/// Returns a stop that is set by the interrupt key and by the signals of a system shutdown.
 pub(crate) fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::new();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -58,12 +58,12 @@ pub(crate) fn stop_on_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// Makes writing to a pipe whose reader is gone an error, and not the end of the process. A program that is started has the signal
-/// as this one had it.
+/// Makes writing to a pipe without a reader return an error instead of ending the process. Started programs get the
+/// signal as this process inherited it.
 pub(crate) fn outlive_readers() {
     let ignored = files::ignored_signals() >> (SIGPIPE - 1) & 1 == 1;
     if !ignored {
-        // A handler, as an ignored signal would be inherited.
+        // A handler, because started programs would inherit an ignored signal.
         let _ = signal_hook::flag::register(SIGPIPE, Arc::new(AtomicBool::new(false)));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The only file that prints. Results go to standard output, everything else to standard error; progress is drawn on a
-//! terminal alone. Text that may come from a stranger's file is made safe here.
+//! The only file that prints. Results go to standard output, everything else to standard error; progress is shown only
+//! on a terminal. It escapes text that may come from an untrusted file.
 
 use crate::output::{Digits, SkippedItems};
 use clap::Args;
@@ -44,18 +44,18 @@ pub(crate) struct Ui {
     state: Mutex<OutputState>,
 }
 
-/// Level of output, and counts of what it hid.
+/// Level of output, and counts of hidden messages.
 #[derive(Debug)]
 struct OutputState {
     level: Level,
-    /// Number of warnings still printed; the others are counted.
+    /// Number of warnings that may still be printed; further ones are counted.
     warnings_left: usize,
     hidden_warnings: usize,
     hidden_reasons: usize,
-    /// Items skipped so far, by step.
+    /// Skipped items so far, by step.
     skipped: Vec<(String, Skipped)>,
     next: Option<String>,
-    /// Lines that wait for the first one.
+    /// Lines held until the first line is known.
     held: Option<Vec<u8>>,
 }
 
@@ -82,7 +82,7 @@ impl Ui {
         self.state().level
     }
 
-    /// Takes the options of the command line.
+    /// Sets the options of the command line.
     pub(crate) fn set_verbosity(&self, options: Verbosity) {
         self.state().level = match options {
             Verbosity { quiet: true, .. } => Level::Quiet,
@@ -91,7 +91,7 @@ impl Ui {
         };
     }
 
-    /// Prints everything, for programs that have no such options.
+    /// Prints everything, for programs without these options.
     pub(crate) fn tell_all(&self) {
         self.state().level = Level::Verbose;
     }
@@ -101,28 +101,28 @@ impl Ui {
         self.level() == Level::Verbose
     }
 
-    /// Keeps the screen short: only the first warnings are printed, the others are counted.
+    /// Keeps the output short: prints only the first warnings, and counts the others.
     pub(crate) fn keep_short(&self, warnings: usize) {
         self.state().warnings_left = warnings;
     }
 
-    /// Prints a result, of which every line may hold names from a file.
+    /// Prints a result whose lines may contain names from a file.
     pub(crate) fn result(&self, text: &str) -> sediment_core::Result<()> {
         let safe: String = text.split_inclusive('\n').map(safe_line).collect();
         self.raw_result(safe.as_bytes())
     }
 
-    /// Prints a result for programs: JSON in ASCII, so that no name in it can speak to a terminal.
+    /// Prints a result for programs: JSON in ASCII, so that no name in it can control a terminal.
     pub(crate) fn json(&self, output: &impl serde::Serialize) -> sediment_core::Result<()> {
         self.raw_result(Self::json_text(output).as_bytes())
     }
 
-    /// The same as a text, for a file.
+    /// Returns the JSON as text, for a file.
     pub(crate) fn json_text(output: &impl serde::Serialize) -> String {
         escape::json(&serde_json::json!(output))
     }
 
-    /// Writes data to standard output as it is. A reader that went away is no failure.
+    /// Writes data to standard output unchanged. A reader that has gone is not an error.
     pub(crate) fn raw_result(&self, data: &[u8]) -> sediment_core::Result<()> {
         let mut out = std::io::stdout().lock();
         match out.write_all(data).and_then(|()| out.flush()) {
@@ -138,7 +138,7 @@ impl Ui {
         let _ = std::io::stderr().lock().write_all(data);
     }
 
-    /// Prints a file's contents beside the output of a program, whose standard output is its own.
+    /// Prints a file's contents while a program runs that uses standard output.
     pub(crate) fn show(&self, text: &str) {
         for line in text.lines() {
             self.say("", None, line);
@@ -152,7 +152,7 @@ impl Ui {
         }
     }
 
-    /// Prints a note that takes the place of one of the first warnings.
+    /// Prints a note that counts as one of the first warnings.
     pub(crate) fn remark(&self, text: &str) {
         let mut state = self.state();
         state.warnings_left = state.warnings_left.saturating_sub(1);
@@ -160,7 +160,7 @@ impl Ui {
         self.note(text);
     }
 
-    /// Prints a line for those who asked for details.
+    /// Prints a line for `--verbose`.
     pub(crate) fn detail(&self, text: &str) {
         if self.is_verbose() {
             self.note(text);
@@ -184,19 +184,19 @@ impl Ui {
         self.say("sediment: ", Some(("warning: ", YELLOW)), text);
     }
 
-    /// Prints the result line of a command as a warning, also where warnings are kept short.
+    /// Prints the result line of a command as a warning, even if warnings are limited.
     pub(crate) fn warn_always(&self, text: &str) {
         if self.level() >= Level::Normal {
             self.say("sediment: ", Some(("warning: ", YELLOW)), text);
         }
     }
 
-    /// Keeps all lines until the first one is known, or an error ends the command.
+    /// Holds all lines until the first one is known, or until an error ends the command.
     pub(crate) fn hold(&self) {
         self.state().held.get_or_insert_with(Vec::new);
     }
 
-    /// Prints lines before all that were held, and these after them.
+    /// Prints lines before all held lines, then the held ones.
     pub(crate) fn first(&self, print: impl FnOnce()) {
         let held = self.state().held.take();
         print();
@@ -208,16 +208,16 @@ impl Ui {
             held.extend_from_slice(lines);
             return;
         }
-        // Nobody is left to tell when standard error is gone.
+        // If standard error is gone, nobody can read the message.
         let _ = std::io::stderr().lock().write_all(lines);
     }
 
-    /// Keeps the next command, which is the last line that is printed.
+    /// Stores the next command, which is printed as the last line.
     pub(crate) fn next(&self, command: Option<String>) {
         self.state().next = command;
     }
 
-    /// Prints what is still to be said: what was hidden, and the next command.
+    /// Prints the remaining lines: numbers of hidden messages, and the next command.
     pub(crate) fn close(&self) {
         self.first(|| {});
         let mut state = self.state();
@@ -239,7 +239,7 @@ impl Ui {
         }
     }
 
-    /// Prints help or the version as the parser words it.
+    /// Prints help or the version with the parser's text.
     pub(crate) fn help(&self, text: &clap::builder::StyledStr) -> sediment_core::Result<()> {
         if colour(std::io::stdout().is_terminal()) {
             return self.raw_result(text.ansi().to_string().as_bytes());
@@ -247,7 +247,7 @@ impl Ui {
         self.result(&text.to_string())
     }
 
-    /// Prints a usage error as the parser words it.
+    /// Prints a usage error with the parser's text.
     pub(crate) fn usage(&self, text: &str) {
         for line in text.lines() {
             match line.strip_prefix("error: ") {
@@ -257,7 +257,7 @@ impl Ui {
         }
     }
 
-    /// Prints an error, and its hint on a line of its own.
+    /// Prints an error, and its hint on a separate line.
     pub(crate) fn error(&self, error: &Error) {
         self.first(|| {});
         self.say("", Some(("sediment: ", RED)), &error.to_string());
@@ -271,7 +271,7 @@ impl Ui {
         }
     }
 
-    /// Skipped items so far, for programs.
+    /// Returns the skipped items so far, for JSON.
     pub(crate) fn skipped_items(&self) -> Vec<SkippedItems> {
         let mut items = Vec::new();
         for (step, skipped) in &self.state().skipped {
@@ -286,7 +286,7 @@ impl Ui {
         items
     }
 
-    /// Prints what a step skipped, a line per reason.
+    /// Prints the skipped items of a step, one line per reason.
     pub(crate) fn skipped(&self, step: &str, skipped: &Skipped) {
         self.state().skipped.push((step.to_owned(), skipped.clone()));
         if self.level() < Level::Verbose {
@@ -300,7 +300,7 @@ impl Ui {
         }
     }
 
-    /// A progress bar of this many steps; hidden if standard error is no terminal.
+    /// Returns a progress bar with this many steps; hidden if standard error is not a terminal.
     pub(crate) fn progress(&self, steps: u64) -> ProgressBar {
         if !self.terminal || self.level() == Level::Quiet {
             return ProgressBar::hidden();
@@ -318,7 +318,7 @@ impl Ui {
         self.terminal
     }
 
-    /// A spinner with the time elapsed; hidden if standard error is no terminal.
+    /// Returns a spinner with the elapsed time; hidden if standard error is not a terminal.
     pub(crate) fn spinner(&self, doing: &str) -> ProgressBar {
         if !self.terminal || self.level() == Level::Quiet {
             return ProgressBar::hidden();
@@ -332,7 +332,7 @@ impl Ui {
         bar
     }
 
-    /// A progress bar over the bytes of a file; hidden where standard error is no terminal.
+    /// Returns a progress bar for the bytes of a file; hidden if standard error is not a terminal.
     pub(crate) fn progress_of_bytes(&self, bytes: u64, doing: &str) -> ProgressBar {
         if !self.terminal || self.level() == Level::Quiet {
             return ProgressBar::hidden();
@@ -346,7 +346,7 @@ impl Ui {
         bar
     }
 
-    /// Prints a line: its beginning, a word in a colour, and a text that may hold names from a file.
+    /// Prints a line: its beginning, a coloured word, and a text that may contain names from a file.
     fn say(&self, begin: &str, word: Option<(&str, &str)>, text: &str) {
         let mut line = begin.to_owned();
         match word {
@@ -363,7 +363,7 @@ impl Ui {
     }
 }
 
-/// True if a stream gets colours: customs of <https://no-color.org> and <https://bixense.com/clicolors>.
+/// True if a stream gets colours, by the conventions of <https://no-color.org> and <https://bixense.com/clicolors>.
 fn colour(terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if set("NO_COLOR").is_some() {
@@ -377,8 +377,8 @@ fn colour(terminal: bool) -> bool {
     terminal && !refused
 }
 
-/// A line with its end, if it has one, and no other control character but tabs, which makefiles and the differences of such are
-/// made of.
+/// Returns a line, with its end if it has one, without control characters except tabs, which makefiles and their diffs
+/// need.
 fn safe_line(line: &str) -> String {
     let safe = |body: &str| body.split('\t').map(escape::terminal).collect::<Vec<_>>().join("\t");
     match line.strip_suffix('\n') {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of GCC's instrumentation, from a tree of `.gcda` and `.gcno` to a profile.
+//! Imports counters of GCC's instrumentation from a tree of `.gcda` and `.gcno` files.
 
 use crate::files::{self, RecordingSource};
 use crate::inputs::read_binary;
@@ -17,21 +17,22 @@ use std::path::{Path, PathBuf};
 /// Files of units.
 pub(crate) struct CounterFiles {
     paths: Vec<PathBuf>,
-    /// Those that the user named: damage in others is skipped.
+    /// Files given by the user: damaged other files are skipped.
     named: BTreeSet<PathBuf>,
 }
 
 impl CounterFiles {
-    /// True if one of the files names functions.
+    /// True if one of the files has names of functions.
     pub(crate) fn has_names(&self) -> bool {
         self.paths.iter().any(|path| path.extension().is_some_and(|end| end == gcov::NOTES))
     }
 }
 
-/// The files of units that these paths name, or that lie below them; None where none of them is one. Each is read once, whatever folders overlap.
+/// Finds the files of units at these paths or below them; `None` if there are none. Each is read once, even if folders
+/// overlap.
 ///
 /// # Errors
-/// Where some paths have such files, and others are something else.
+/// If some paths have such files and others do not.
 pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<CounterFiles>> {
     let mut found = CounterFiles { paths: Vec::new(), named: BTreeSet::new() };
     let mut other = None;
@@ -60,7 +61,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<CounterFiles>> {
     }
 }
 
-/// Adds the files of units below a folder, by path; links are not followed.
+/// Adds the files of units below a folder, sorted by path; does not follow links.
 fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let unreadable = |error| {
         Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
@@ -79,7 +80,7 @@ fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// By the first bytes.
+/// True for a file of a unit, by its first bytes.
 fn is_file_of_unit(path: &Path) -> Result<bool> {
     let mut head = [0; gcov::HEAD];
     let count = RecordingSource::open(path)?.read_at(0, &mut head).map_err(|error| {
@@ -88,14 +89,14 @@ fn is_file_of_unit(path: &Path) -> Result<bool> {
     Ok(gcov::recognises(&head[..count]))
 }
 
-/// Reads the files and joins them. Functions that one of the binaries alone has belong to it.
+/// Reads the files and joins them. Functions that only one of the binaries has belong to it.
 pub(crate) fn import(found: &CounterFiles, binaries: &[PathBuf], ui: &Ui) -> Result<Profile> {
     let mut units = Units::default();
     let mut skipped = Skipped::default();
     for path in &found.paths {
         let name = files::display(path);
         match units.read(&name, &files::read(path)?, &mut skipped) {
-            // A program that was killed leaves one file cut off, and the tree has all others.
+            // A killed program leaves one incomplete file; the tree has all others.
             Err(error) if error.code() == ErrorCode::Damaged && !found.named.contains(path) => {
                 skipped.add(Reason::DamagedCounters, 0, &name);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call graphs that a compiler left, from a tree of files to the profile of a linked file.
+//! Imports a compiler's call graphs from a tree of files, as the profile of a linked file.
 
 use crate::files::{self, RecordingSource, SystemFiles};
 use crate::ui::Ui;
@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct UnitGraphFile {
     path: PathBuf,
-    /// The user named it; else it lay in a folder.
+    /// True if the user gave it; false if it was found in a folder.
     named: bool,
 }
 
-/// The files of units that these paths name, or that lie below them; None where there are none.
+/// Finds the files of units at these paths or below them; `None` if there are none.
 ///
 /// # Errors
-/// Where some are such and others are not: they cannot be imported together.
+/// If some paths have such files and others do not: they cannot be imported together.
 pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<UnitGraphFile>>> {
     let mut found = Vec::new();
     let mut skipped = Skipped::default();
@@ -40,7 +40,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<UnitGraphFil
             other = other.or(Some(path));
         }
     }
-    // Folders that overlap: of counts each is to be added once.
+    // Folders may overlap, but the counts of each file must be added only once.
     let mut seen = BTreeSet::new();
     found.retain(|unit: &UnitGraphFile| {
         seen.insert(unit.path.canonicalize().unwrap_or_else(|_| unit.path.clone()))
@@ -73,7 +73,8 @@ pub(crate) fn is_recording(folder: &Path) -> bool {
     folder.join("data").is_file() && folder.join("data.0").is_file()
 }
 
-/// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
+/// Adds the files of units below a folder, sorted by path; does not follow links. Counts files whose names are
+/// misleading as skipped.
 fn search(folder: &Path, found: &mut Vec<UnitGraphFile>, skipped: &mut Skipped) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
@@ -93,7 +94,7 @@ fn search(folder: &Path, found: &mut Vec<UnitGraphFile>, skipped: &mut Skipped) 
     Ok(())
 }
 
-/// Entries of a folder, by path.
+/// Returns the entries of a folder, sorted by path.
 pub(crate) fn entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, std::fs::FileType)>> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -104,7 +105,7 @@ pub(crate) fn entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, std::fs::F
     Ok(entries)
 }
 
-/// By the first bytes: a recording may be larger than memory.
+/// Looks only at the first bytes, because a recording may be larger than memory.
 fn is_unit(path: &Path) -> Result<bool> {
     let source = RecordingSource::open(path)?;
     let mut head = vec![0; static_graph::HEAD];
@@ -114,7 +115,7 @@ fn is_unit(path: &Path) -> Result<bool> {
     Ok(static_graph::is_unit(&head[..count]))
 }
 
-/// Reads the units, joins those of the binary, and estimates call counts. `map`: the linker's list of its objects.
+/// Reads the units, joins the binary's units, and estimates call counts. `map`: the linker's list of its objects.
 pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
     let mut skipped = Skipped::default();
     let mut units: Vec<UnitGraph> = Vec::with_capacity(found.len());
@@ -122,19 +123,19 @@ pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>,
         let name = files::display(path);
         let bytes = files::read(path)?;
         let unit = static_graph::read_unit(&name, &bytes, &mut skipped);
-        // Build trees hold broken objects, too: tests of what reads objects need them.
+        // Build trees also contain broken objects: tests of tools that read objects need them.
         if unit.is_err() && !named && path.extension().is_some_and(|end| end == "o") {
             skipped.add(Reason::UnreadableObject, 0, &name);
             continue;
         }
-        // What an import before this one wrote.
+        // The output of an earlier import.
         let is_profile = || text::parse(&bytes).is_ok_and(|(profile, _)| !profile.dsos().is_empty());
         if unit.is_err() && !named && is_profile() {
             skipped.add(Reason::LinkedProfile, 0, &name);
             continue;
         }
         let unit = unit.map_err(|error| error.with_input(name))?;
-        // Objects that no profile went into have nothing to say.
+        // Objects compiled without a profile have no data.
         if unit.graph.function_count() > 0 {
             units.push(unit);
         }
@@ -161,12 +162,12 @@ pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>,
     let mut profile = linked.profile;
     let is_any = |has: fn(&EdgeFacts) -> bool| profile.edges().iter().any(|(_, _, facts)| has(facts));
     let is_estimated = is_any(|facts| facts.static_calls.is_some());
-    // Without a run, too, GCC counts no call of what is cold.
+    // GCC counts no calls of cold code, even without a run.
     let is_counted = is_any(|facts| facts.count.is_some_and(|count| count > 0));
     if is_estimated {
         estimate::estimate(&mut profile);
     }
-    // A graph is no recording: merged with one it is still one.
+    // A graph is not a recording: merged with one, they count as one.
     if !is_counted {
         profile.inputs = Some(0);
     }
@@ -180,7 +181,7 @@ pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>,
     Ok(profile)
 }
 
-/// The objects that a link map names, whichever linker wrote it: words that end as objects and archives' members do.
+/// Returns the objects in a link map of any linker: words with the extensions of objects and archive members.
 fn objects(map: &Path) -> Result<BTreeSet<String>> {
     let text = files::read(map)?;
     let text = String::from_utf8_lossy(&text);

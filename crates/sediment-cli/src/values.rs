@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, percentages, sizes and names on the command line, and words in variables of the environment.
+//! Parses times, percentages, sizes and names on the command line, and words in environment variables.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sediment_order::wrapper::settings;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 type ParsedValue<T> = Result<T, String>;
 
-/// Parser of an option that takes one of these names. Each name of a former release stands beside its replacement, which the error names.
+/// Parser for an option with one of these names. Names of earlier releases have a replacement, which the error
+/// suggests.
 pub(crate) fn names(
     known: impl IntoIterator<Item = PossibleValue>,
     former: &'static [(&'static str, &'static str)],
@@ -21,11 +22,11 @@ pub(crate) fn names(
     })
 }
 
-/// Sample profiles that former releases wrote, and what to use instead.
+/// Sample profiles of earlier releases, and their replacements.
 pub(crate) const FORMER_SAMPLES: &[(&str, &str)] = &[("gcc-sample-2", FOR_GCC), ("gcc-sample-3", FOR_GCC)];
 const FOR_GCC: &str = "`export --format counters`, for sediment's GCC plugin (docs/beyond-functions.md)";
 
-/// The number in front of one of these letters, times what the letter stands for; a number alone is taken as it is.
+/// Parses a number with one of these unit letters; without a letter, the number itself.
 fn with_unit<N: std::str::FromStr>(
     text: &str,
     units: &[(char, N)],
@@ -39,7 +40,7 @@ fn with_unit<N: std::str::FromStr>(
     text.parse().ok()
 }
 
-/// A time in seconds, or with s, m or h behind it.
+/// Parses a time in seconds, or with the suffix s, m or h.
 fn time(text: &str) -> ParsedValue<Duration> {
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     with_unit(text, &units, |number: f64, scale| Some(number * scale))
@@ -47,26 +48,26 @@ fn time(text: &str) -> ParsedValue<Duration> {
         .ok_or_else(|| format!("{text} is not a time; use 90, 90s, 10m or 2h"))
 }
 
-/// A time above 0.
+/// Parses a time above 0.
 pub(crate) fn duration(text: &str) -> ParsedValue<Duration> {
     let time = time(text)?;
     if time.is_zero() { Err("must be above 0".to_owned()) } else { Ok(time) }
 }
 
-/// A time in seconds that an experiment may take.
+/// Parses the time of an experiment, in seconds.
 pub(crate) fn seconds(text: &str) -> ParsedValue<f64> {
     let seconds = time(text)?.as_secs_f64();
     if seconds < 1e7 { Ok(seconds) } else { Err(format!("{text} is too long")) }
 }
 
-/// A number of bytes, with a suffix for powers of 1024.
+/// Parses a number of bytes, with a suffix for powers of 1024.
 pub(crate) fn bytes(text: &str) -> ParsedValue<u64> {
     let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
     with_unit(text, &units, |number: u64, scale| number.checked_mul(*scale))
         .ok_or_else(|| "expected a number of bytes, for example 33554432 or 32M".to_owned())
 }
 
-/// A power of two for the start of something in memory.
+/// Parses a power of two for an alignment.
 pub(crate) fn alignment(text: &str) -> ParsedValue<u64> {
     bytes(text)
         .ok()
@@ -74,56 +75,56 @@ pub(crate) fn alignment(text: &str) -> ParsedValue<u64> {
         .ok_or_else(|| "expected a power of two from 16 to 1G, for example 4K or 2M".to_owned())
 }
 
-/// A number of variants of a function, above 0.
+/// Parses a number of variants of a function, above 0.
 pub(crate) fn number_of_variants(text: &str) -> ParsedValue<usize> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-/// A percentage without its sign, which may be missing.
+/// Removes the sign of a percentage, which is optional.
 fn unsigned(text: &str) -> &str {
     text.strip_suffix('%').unwrap_or(text).trim_end()
 }
 
-/// A percentage from 0 to 100 with up to four decimal places, as parts per million.
+/// Parses a percentage from 0 to 100 with up to four decimal places; returns parts per million.
 pub(crate) fn percent(text: &str) -> ParsedValue<u64> {
     settings::percent(unsigned(text))
 }
 
-/// A percentage from 0 to 100, as a share of one.
+/// Parses a percentage from 0 to 100; returns a share of one.
 pub(crate) fn least(text: &str) -> ParsedValue<f64> {
     percent(text).map(settings::share)
 }
 
-/// A whole percentage from 0 to 100.
+/// Parses a whole percentage from 0 to 100.
 pub(crate) fn whole_percent(text: &str) -> ParsedValue<u8> {
     let percent = unsigned(text).parse().ok().filter(|percent| *percent <= 100);
     percent.ok_or_else(|| format!("{text} is not a whole percentage from 0 to 100"))
 }
 
-/// A share written in per cent, above 0 and below 100.
+/// Parses a share in per cent, above 0 and below 100.
 pub(crate) fn share(text: &str) -> ParsedValue<f64> {
     let share = unsigned(text).parse().unwrap_or(f64::NAN) / 100.0;
     let fits = share > 0.0 && share < 1.0;
     fits.then_some(share).ok_or_else(|| format!("{text} is not a percentage above 0 and below 100"))
 }
 
-/// A share of time that recording may take, written in per cent.
+/// Parses the share of time for recording, in per cent.
 pub(crate) fn overhead(text: &str) -> ParsedValue<f64> {
     let share = share(text).ok().filter(|share| *share <= 0.9);
     share.ok_or_else(|| "expected a percentage above 0 and up to 90".to_owned())
 }
 
-/// Pattern of names, as in a shell: `*` stands for any text, `?` for one character.
+/// Pattern of names, as in a shell: `*` matches any text, `?` one character.
 #[derive(Debug, Clone)]
 pub(crate) struct Glob(String);
 
 impl Glob {
-    /// True if the whole name fits.
+    /// True if the pattern matches the whole name.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
         let (mut at, mut from) = (0, 0);
-        // Where the last `*` stands, and the first character behind what it covers so far.
+        // Position of the last `*`, and of the first character after its current match.
         let mut star = None;
         while from < name.len() {
             match pattern.get(at) {
@@ -146,7 +147,7 @@ impl Glob {
     }
 }
 
-/// A pattern that can match a name.
+/// Parses a pattern that can match a name.
 pub(crate) fn glob(text: &str) -> ParsedValue<Glob> {
     if text.is_empty() || text.contains('/') {
         return Err("expected a name without folders; * and ? are wildcards".to_owned());
@@ -154,7 +155,8 @@ pub(crate) fn glob(text: &str) -> ParsedValue<Glob> {
     Ok(Glob(text.to_owned()))
 }
 
-/// The words that a shell makes of a value such as `CC` or `LDFLAGS`, without expansions. Err: a quote has no end; the words without quotes.
+/// Splits a value such as `CC` or `LDFLAGS` into words like a shell, without expansions. `Err` if a quote is not
+/// closed, with the words as if there were no quotes.
 pub(crate) fn shell_words(text: &str) -> std::result::Result<Vec<String>, Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -172,7 +174,7 @@ pub(crate) fn shell_words(text: &str) -> std::result::Result<Vec<String>, Vec<St
                 Some(next) => word.get_or_insert_default().push(next),
                 None => word.get_or_insert_default().push('\\'),
             },
-            // Within double quotes the backslash is itself but before these.
+            // Within double quotes, a backslash is literal unless one of these follows.
             (Some('"'), '\\') => {
                 let next = characters.clone().next().filter(|next| "$`\"\\\n".contains(*next));
                 let kept = next.map_or('\\', |next| {
@@ -219,7 +221,7 @@ mod tests {
             assert!(glob(pattern).is_ok_and(|glob| !glob.matches(name)), "{pattern} {name}");
         }
         assert!(glob("").is_err() && glob("/usr/bin/jq").is_err());
-        // Many stars are no trouble.
+        // A pattern with many stars must be fast.
         let stars = "*a".repeat(40) + "b";
         assert!(glob(&stars).is_ok_and(|glob| !glob.matches(&"a".repeat(5000))));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines that several processes append to one file, each whole or not at all.
+//! Appends lines to a file that several processes use; each line is written completely or not at all.
 
 use super::display;
 use nix::errno::Errno;
@@ -11,11 +11,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest wait for another process that holds the file.
+/// Longest wait for another process that has locked the file.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Appends a line to a file, which is made where there is none. A link is not followed, a pipe not opened, and what cannot be written as a
-/// whole is taken back.
+/// Appends a line to a file; creates the file if it is missing. Does not follow a link or open a pipe, and removes an
+/// incomplete line.
 pub(crate) fn append_line(path: &Path, line: &str) -> Result<()> {
     append(path, line).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(path))
@@ -27,7 +27,7 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     if there.is_some_and(|found| !found.is_file()) {
         return Err(io::Error::other("not a regular file"));
     }
-    // As it may have become a link or a pipe meanwhile.
+    // It may have become a link or a pipe meanwhile.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file =
         OpenOptions::new().read(true).append(true).create(true).custom_flags(flags.bits()).open(path)?;
@@ -41,14 +41,14 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
         file.seek(SeekFrom::Start(length - 1))?;
         file.read_exact(&mut last)?;
     }
-    // What a process that was killed began is a line of its own.
+    // An incomplete line of a killed process stays a line of its own.
     let begin = if last == *b"\n" { "" } else { "\n" };
     file.write_all(format!("{begin}{line}\n").as_bytes()).inspect_err(|_| {
         let _ = file.set_len(length);
     })
 }
 
-/// The file for this process alone.
+/// Locks the file for this process.
 fn locked(mut file: File) -> io::Result<Flock<File>> {
     let began = Instant::now();
     loop {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Debug files by build-id: those that the user names, those below folders that the user names, this system's, and, if the user asks
-//! for it, those of debuginfod servers. But for `collect --send`, nothing else talks to a network.
+//! Finds debug files by build-id: files and folders given by the user, this system's debug files and, if the user
+//! requests it, files of debuginfod servers. Only this module and `collect --send` use the network.
 
 use super::{SystemFiles, display, is_elf, read};
 use sediment_core::binary::{self, Files};
@@ -11,26 +11,26 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Files below one folder that are looked at.
+/// Largest number of files that are inspected below a folder.
 const MOST_FILES: usize = 200_000;
-/// A server may unpack a package first.
+/// Long, because a server may unpack a package first.
 const TIMEOUT: Duration = Duration::from_secs(900);
-/// The word that asks for debuginfod.
+/// Word that requests debuginfod.
 pub(crate) const DEBUGINFOD: &str = "debuginfod";
 
 /// Sources of debug files.
 pub(crate) struct DebugSources {
-    /// Files that the user named: path, build-id, contents.
+    /// Files given by the user: path, build-id, contents.
     named: Vec<(PathBuf, String, Vec<u8>)>,
     folders: Vec<PathBuf>,
     ask_debuginfod: bool,
     system: SystemFiles,
-    /// The first failure of debuginfod-find other than a missing file.
+    /// First failure of debuginfod-find, other than a missing file.
     failure: RefCell<Option<Error>>,
 }
 
 impl DebugSources {
-    /// Those of these words: an ELF file, a folder, or `debuginfod`.
+    /// Makes sources from these words: an ELF file, a folder, or `debuginfod`.
     pub(crate) fn new(given: &[PathBuf]) -> Result<Self> {
         let (mut named, mut folders, mut ask_debuginfod) = (Vec::new(), Vec::new(), false);
         for path in given {
@@ -52,14 +52,14 @@ impl DebugSources {
         Ok(Self { named, folders, ask_debuginfod, system: SystemFiles::new(None, &[])?, failure })
     }
 
-    /// The named files of none of these builds, with their build-ids.
+    /// Returns the given files that belong to none of these builds, with their build-ids.
     pub(crate) fn of_other_builds(&self, build_ids: &[&str]) -> Vec<(&Path, &str)> {
         let is_wanted = |own: &str| build_ids.iter().any(|wanted| binary::same_build_id(own, wanted));
         let named = self.named.iter().filter(|(_, own, _)| !is_wanted(own));
         named.map(|(path, own, _)| (path.as_path(), own.as_str())).collect()
     }
 
-    /// The failure of debuginfod-find, if there was one.
+    /// Returns the failure of debuginfod-find, if there was one.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.borrow_mut().take()
     }
@@ -75,7 +75,7 @@ impl DebugSources {
                 return None;
             }
         };
-        // A server that lacks the file is no failure.
+        // It is not a failure if a server does not have the file.
         let path = ended.successful(&command).ok()?.output;
         let path = String::from_utf8(path).ok()?;
         std::fs::read(path.trim_end()).ok()
@@ -99,7 +99,8 @@ impl Files for DebugSources {
     }
 }
 
-/// The file of this build below a folder: by the name that debug packages give it, else the first one with symbols of its own.
+/// Finds the file of this build below a folder: by its name in debug packages, otherwise the first one with symbols of
+/// its own.
 fn below(folder: &Path, build_id: &str) -> Option<Vec<u8>> {
     let is_of_build =
         |bytes: &Vec<u8>| binary::build_id(bytes).is_some_and(|own| binary::same_build_id(&own, build_id));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of an experiment: written line by line, so that nothing measured is lost.
+//! Writes the file of an experiment line by line, so that no measurement is lost.
 
 use super::display;
 use sediment_core::{Error, ErrorCode, Result};
@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The file of an experiment as it grows: a line for each run, on the disk before the next run begins.
+/// The growing file of an experiment, with a line for each run, which is on disk before the next run begins.
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     path: PathBuf,
@@ -17,7 +17,7 @@ pub(crate) struct JournalFile {
 }
 
 impl JournalFile {
-    /// A new file; one that exists is left alone.
+    /// Creates a file; fails if it exists.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
             if error.kind() == std::io::ErrorKind::AlreadyExists {
@@ -37,7 +37,7 @@ impl JournalFile {
         Ok(Self { path: path.to_owned(), file, whole: 0 })
     }
 
-    /// Opens an existing file and truncates it to its first `whole` bytes, which are whole lines.
+    /// Opens an existing file and truncates it to its first `whole` bytes, which are complete lines.
     pub(crate) fn go_on(path: &Path, whole: u64) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be continued: {error}")).with_input(display(path))
@@ -48,7 +48,7 @@ impl JournalFile {
         Ok(Self { path: path.to_owned(), file, whole })
     }
 
-    /// Takes the file away again, when there is nothing in it to keep.
+    /// Removes the file if it contains nothing worth keeping.
     pub(crate) fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
     }
@@ -58,7 +58,7 @@ impl JournalFile {
     }
 }
 
-/// True if a file begins like an experiment file.
+/// True if a file begins as an experiment file.
 fn is_of_experiment(path: &Path) -> bool {
     const BEGINNING: &[u8] = b"{\"sediment-eval\":";
     let mut first = [0; BEGINNING.len()];
@@ -75,10 +75,10 @@ impl Journal for JournalFile {
                 self.whole += text.len() as u64;
                 Ok(())
             }
-            // Pipes and devices have nothing to synchronise.
+            // Pipes and devices cannot be synchronised.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
             Err(error) => {
-                // Half a line helps nobody.
+                // An incomplete line is useless.
                 let _ = self.file.set_len(self.whole);
                 let _ = self.file.seek(SeekFrom::Start(self.whole));
                 Err(Error::new(ErrorCode::Io, format!("cannot write a run: {error}"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one place that opens files: inputs with their names in errors, outputs whole or not at all, and (`system`) the
-//! further files that the library asks for.
+//! The only place that opens files: inputs, whose names are in errors; outputs, which are written completely or not at
+//! all; and (`system`) further files that the library requests.
 
 use object::elf;
 use sediment_core::{Error, ErrorCode, Result, escape};
@@ -28,10 +28,10 @@ pub(crate) use temporary::{TemporaryFolder, Workshop};
 /// Name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// Limit of a stream of unknown size (a pipe, a device, a file of /proc), which may have no end.
+/// Limit for a stream of unknown size (a pipe, a device, a file of /proc), which may be endless.
 const LONGEST_STREAM: u64 = 256 << 20;
 
-/// Reads a whole file into memory, or standard input for `-`. What does not come to an end is an error.
+/// Reads a whole file into memory, or standard input for `-`. An endless stream is an error.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| unreadable(path, &error);
     let file = if path == Path::new(STANDARD_STREAM) {
@@ -67,13 +67,14 @@ pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     error.with_input(display(path))
 }
 
-/// As [`read`], of a regular file or standard input alone: a device may have no end.
+/// As [`read`], only for a regular file or standard input, because a device may be endless.
 pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
     expect_regular(path)?;
     read(path)
 }
 
-/// Reads a regular file of at most `most` bytes without waiting. A pipe or a device is refused unopened, as its writer would notice.
+/// Reads a regular file of at most `most` bytes without waiting. Refuses a pipe or a device without opening it, because
+/// its writer would notice.
 pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| unreadable(path, &error);
     expect_regular(path)?;
@@ -104,7 +105,7 @@ fn no_file(path: &Path) -> Error {
     Error::new(ErrorCode::Io, "a device or pipe, not a regular file").with_input(display(path))
 }
 
-/// Fails where there is something that is neither a file nor a folder.
+/// Fails if the path exists but is neither a file nor a folder.
 pub(crate) fn expect_regular(path: &Path) -> Result<()> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Err(no_file(path));
@@ -112,7 +113,7 @@ pub(crate) fn expect_regular(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Recording to read: a file, or bytes that arrived through a pipe. Long input of a pipe is kept in a temporary file.
+/// A recording to read: a file, or bytes from a pipe. Long input from a pipe is stored in a temporary file.
 #[derive(Debug)]
 pub(crate) enum RecordingSource {
     File(fs::File, u64),
@@ -120,7 +121,7 @@ pub(crate) enum RecordingSource {
 }
 
 impl RecordingSource {
-    /// Opens a file without reading it; a pipe, or standard input for `-`, is read to its end.
+    /// Opens a file without reading it; reads a pipe, or standard input for `-`, to its end.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         if path == Path::new(STANDARD_STREAM) {
             return Self::spooled(std::io::stdin().lock(), path);
@@ -134,17 +135,17 @@ impl RecordingSource {
         if found.is_file() { Ok(RecordingSource::File(file, found.len())) } else { Self::spooled(file, path) }
     }
 
-    /// When the file was written last, in nanoseconds since 1970; None for a stream.
+    /// Time of the last write to the file, in nanoseconds since 1970; `None` for a stream.
     pub(crate) fn written(&self) -> Option<u128> {
         let RecordingSource::File(file, _) = self else { return None };
         let about = file.metadata().ok()?;
-        // A spooled stream has no name.
+        // A stored stream has no name.
         let written = (about.nlink() > 0).then(|| about.modified().ok()).flatten()?;
         Some(written.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos())
     }
 
-    /// Takes in a stream to its end. What does not fit into a few megabytes of memory goes to a file without a name in the
-    /// folder for temporary files (`TMPDIR`), which is gone with the process.
+    /// Reads a stream to its end. Data beyond a few megabytes goes to a file without a name in the folder for temporary
+    /// files (`TMPDIR`), which disappears with the process.
     fn spooled(mut stream: impl Read, path: &Path) -> Result<Self> {
         const IN_MEMORY: u64 = 16 << 20;
         let mut bytes = Vec::new();
@@ -205,8 +206,8 @@ fn folder_of_recordings(path: &Path) -> Error {
     error.with_input(shown)
 }
 
-/// The parts of one recording that callgrind wrote beside a file, in their order: `NAME.1` for dumps, `NAME-01` for threads,
-/// `NAME.1-01` for both. Empty ones are passed over.
+/// Returns the parts of a recording that callgrind wrote next to a file, in order: `NAME.1` for dumps, `NAME-01` for
+/// threads, `NAME.1-01` for both. Skips empty ones.
 pub(crate) fn siblings(path: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
@@ -225,7 +226,7 @@ pub(crate) fn siblings(path: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The numbers of dump and thread in what callgrind adds to the name of a file; 0 for none.
+/// Parses the numbers of dump and thread in callgrind's addition to the name of a file; 0 for none.
 fn part_of(addition: &str) -> Option<(u64, u64)> {
     let number = |digits: &str| {
         let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -241,7 +242,7 @@ fn part_of(addition: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// Writes a file whole or not at all; `-` is standard output. Devices and pipes are written to as they are.
+/// Writes a file completely or not at all; `-` is standard output. Devices and pipes are written directly.
 pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
     if is_standard_output(path) {
         return ui.raw_result(data);
@@ -251,20 +252,20 @@ pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
     output.keep()
 }
 
-/// The names that the system has for standard output mean the stream, not the file that it may lead to.
+/// True for the system's names of standard output. They denote the stream, not the file to which it may be redirected.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
     let standard = [STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
     standard.iter().any(|name| path == Path::new(name))
 }
 
-/// Writes a file of our own whole or not at all, in the place of whatever has its name.
+/// Writes a file of our own completely or not at all; replaces anything with its name.
 pub(crate) fn write_owned(path: &Path, data: &[u8]) -> Result<()> {
     let mut output = OutputFile::replace(path)?;
     output.write_all(data).map_err(|error| output.failed(&error))?;
     output.keep()
 }
 
-/// Copies a file with its permissions, whole or not at all, in the place of whatever has the other name.
+/// Copies a file with its permissions completely or not at all; replaces anything with the new name.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     let beside = beside(to);
     let copied = fs::copy(from, &beside).and_then(|_| fs::rename(&beside, to));
@@ -275,11 +276,11 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     })
 }
 
-/// Gives a file a further name, in the place of whatever has it; on another file system, to a copy.
+/// Gives a file another name, replacing anything with that name; on another file system, makes a copy.
 pub(crate) fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     let beside = beside(to);
     let _ = fs::remove_file(&beside);
-    // Renaming does nothing where both names are of one file already.
+    // Renaming has no effect if both names already denote the same file.
     match fs::hard_link(from, &beside).and_then(|()| fs::rename(&beside, to)) {
         Ok(()) => {
             let _ = fs::remove_file(&beside);
@@ -289,14 +290,14 @@ pub(crate) fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// Lets everybody run a file.
+/// Makes a file executable for everybody.
 pub(crate) fn make_executable(path: &Path) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot be made executable: {error}")).with_input(display(path))
     })
 }
 
-/// Makes a symbolic link, in the place of a link of that name.
+/// Makes a symbolic link; replaces a link with the same name.
 pub(crate) fn symbolic_link(target: &Path, link: &Path) -> Result<()> {
     let beside = beside(link);
     let _ = fs::remove_file(&beside);
@@ -307,14 +308,14 @@ pub(crate) fn symbolic_link(target: &Path, link: &Path) -> Result<()> {
     })
 }
 
-/// The name in the folder of a file that its next content has until it is whole.
+/// Returns a name in the file's folder for its new content until that is complete.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".sediment-");
     name.push(path.file_name().unwrap_or_default());
     path.with_file_name(name)
 }
 
-/// Fails where [`write()`] will fail, as far as that can be told: before what is to be written is made at length.
+/// Fails if [`write()`] will foreseeably fail: called before a result that takes long to compute.
 pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
     if is_standard_output(path) {
         return Ok(());
@@ -323,22 +324,22 @@ pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
         Ok(found) if found.is_dir() => {
             Err(Error::new(ErrorCode::Io, "cannot be written: it is a folder").with_input(display(path)))
         }
-        // To open a pipe and close it would be its end.
+        // Opening and closing a pipe would end it.
         Ok(found) if !found.is_file() => Ok(()),
         _ => OutputFile::create(path, Audience::Owner).map(drop),
     }
 }
 
-/// Readers of a written file.
+/// Users who may read a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// As the user's mask says, or as the file that was there.
+    /// According to the umask, or as for the former file.
     Everyone,
-    /// Its owner alone.
+    /// Only its owner.
     Owner,
 }
 
-/// A file that is being written, and is there once it is whole. Devices and pipes are written to as they are.
+/// A file that is being written, and appears once it is complete. Devices and pipes are written directly.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
@@ -353,7 +354,7 @@ enum OutputKind {
 
 impl OutputFile {
     pub(crate) fn create(path: &Path, audience: Audience) -> Result<Self> {
-        // Follow a link to what it stands for: the link itself is the user's.
+        // Follows a link to its target, because the link itself belongs to the user.
         let target = fs::canonicalize(path).unwrap_or_else(|_| target_of_link(path));
         let existing = fs::metadata(&target).ok();
         if let Some(found) = &existing {
@@ -373,7 +374,7 @@ impl OutputFile {
         Self::whole(path, target, audience, permissions)
     }
 
-    /// A new file in the place of whatever has this name, a link among them: what the link leads to stays as it is.
+    /// Makes a new file that replaces anything with this name, even a link, whose target stays unchanged.
     pub(crate) fn replace(path: &Path) -> Result<Self> {
         Self::whole(path, path.to_path_buf(), Audience::Everyone, None)
     }
@@ -406,7 +407,7 @@ impl OutputFile {
         Ok(Self { path: path.to_path_buf(), kind: OutputKind::Whole { file, target, permissions } })
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its path.
     pub(crate) fn keep(self) -> Result<()> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(&self.path))
@@ -420,7 +421,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Error of a failed write.
+    /// Returns the error of a failed write.
     pub(crate) fn failed(&self, error: &std::io::Error) -> Error {
         Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(&self.path))
     }
@@ -442,7 +443,7 @@ impl Write for OutputFile {
     }
 }
 
-/// Target of a link to a file that does not exist yet.
+/// Returns the target of a link to a file that does not exist yet.
 fn target_of_link(path: &Path) -> PathBuf {
     match fs::read_link(path) {
         Ok(next) => path.parent().unwrap_or_else(|| Path::new("")).join(next),
@@ -450,7 +451,7 @@ fn target_of_link(path: &Path) -> PathBuf {
     }
 }
 
-/// A path as it stands in messages and results, in one line.
+/// Formats a path for messages and results, in one line.
 pub(crate) fn display(path: &Path) -> String {
     if path == Path::new(STANDARD_STREAM) {
         "standard input".to_owned()
@@ -459,7 +460,7 @@ pub(crate) fn display(path: &Path) -> String {
     }
 }
 
-/// Renames a file that is about to be replaced to NAME.old, as perf does; its new name.
+/// Renames a file that is about to be replaced to NAME.old, as perf does. Returns the new name.
 pub(crate) fn set_aside(path: &Path) -> Result<Option<PathBuf>> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(None);
@@ -484,7 +485,7 @@ pub(crate) fn is_linked(path: &Path) -> bool {
     elf_type(path).is_some_and(|kind| [elf::ET_EXEC.0, elf::ET_DYN.0].contains(&kind))
 }
 
-/// The type in an ELF file's header, such as [`elf::ET_REL`].
+/// Returns the type in an ELF file's header, such as [`elf::ET_REL`].
 pub(crate) fn elf_type(path: &Path) -> Option<u16> {
     // Opening a pipe would wait for its writer.
     if !path.is_file() {
@@ -499,23 +500,23 @@ pub(crate) fn elf_type(path: &Path) -> Option<u16> {
     })
 }
 
-/// The path of this program.
+/// Returns the path of this program.
 pub(crate) fn own_program() -> Result<PathBuf> {
     std::env::current_exe()
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the path of this program: {error}")))
 }
 
-/// The last part of a path, as text.
+/// Returns the last part of a path as text.
 pub(crate) fn base_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The last part of a path as it stands in messages and results, in one line.
+/// Formats the last part of a path for messages and results, in one line.
 pub(crate) fn display_name(path: &Path) -> String {
     escape::terminal(&base_name(path))
 }
 
-/// Makes a folder that did not exist.
+/// Creates a folder; fails if it exists.
 pub(crate) fn new_folder(path: &Path) -> Result<()> {
     fs::create_dir(path).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot create this folder: {error}"))
@@ -524,7 +525,7 @@ pub(crate) fn new_folder(path: &Path) -> Result<()> {
     })
 }
 
-/// Makes a folder and those above it, as far as they are missing; its absolute path.
+/// Creates a folder with its missing parents. Returns its absolute path.
 pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
     made.map_err(|error| {
@@ -532,19 +533,19 @@ pub(crate) fn folder(path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Tries to open a file for reading.
+/// True if a file can be opened for reading.
 pub(crate) fn can_be_opened(path: &str) -> bool {
     fs::File::open(path).is_ok()
 }
 
-/// The signals that this program was started to ignore, a bit for each from 1 on.
+/// Signals that were ignored when this program was started, with a bit for each from 1 on.
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The programs of this name that a shell finds on PATH, in its order; of a path, that file alone.
+/// Returns the programs with this name on PATH, in order; for a path, only that file.
 pub(crate) fn on_path(name: &OsStr) -> Vec<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return vec![PathBuf::from(name)];
@@ -556,7 +557,7 @@ pub(crate) fn on_path(name: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).filter(is_executable).collect()
 }
 
-/// The first bytes of a regular file.
+/// Returns the first bytes of a regular file.
 pub(crate) fn beginning(path: &Path, most: u64) -> Result<Vec<u8>> {
     expect_regular(path)?;
     let mut bytes = Vec::new();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recorded programs and their debug files, wherever a Linux system keeps them.
+//! Finds recorded programs and their debug files in all places where a Linux system has them.
 //!
-//! Programs: those that the user named, by their base name or build-id; the recorded path; where the file there is of another build, the
-//! copies that perf and debuginfod keep by build-id, and the program of a process that still runs it. Debug files, as GDB looks for them: by build-id below /usr/lib/debug and
-//! in debuginfod's cache; by debug link beside the program, in `.debug` there, and below /usr/lib/debug. Nothing is fetched
-//! from a network. With another machine's files below a folder, these go before this machine's, and paths lead there alone.
+//! Programs are searched in this order: files given by the user, by base name or build-id; the recorded path; if that
+//! file is another build, the copies that perf and debuginfod keep by build-id, and the program of a process that still
+//! runs it. Debug files are searched as in GDB: by build-id below /usr/lib/debug and in debuginfod's cache; by debug
+//! link next to the program, in its folder `.debug`, and below /usr/lib/debug. Nothing is downloaded. If a folder has
+//! another machine's files, these take precedence, and recorded paths refer only to this folder.
 
 use super::{base_name, read};
 use sediment_core::Result;
@@ -14,23 +15,24 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// The files of this machine, or of a copy of another machine's below a folder.
+/// The files of this machine, or a copy of another machine's files in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct SystemFiles {
-    /// Folder in place of `/` for recorded paths and debug files.
+    /// Folder that replaces `/` in recorded paths and for debug files.
     root: Option<PathBuf>,
-    /// Binaries that the user named, with their contents.
+    /// Binaries given by the user, with their contents.
     binaries: Vec<(PathBuf, Vec<u8>)>,
-    /// True to find no other binaries than these.
+    /// True to use only these binaries.
     only_named: bool,
-    /// Folder of what debuginfod fetched, a folder for each build-id.
+    /// Folder of debuginfod's downloads, with a folder for each build-id.
     debuginfod: Option<PathBuf>,
-    /// Folder in which perf keeps what it recorded.
+    /// Folder in which perf keeps recorded files.
     perf: Option<PathBuf>,
 }
 
 impl SystemFiles {
-    /// Files below `root` (`/` if None), and these binaries for DSOs of their base name or build-id.
+    /// Makes it for the files below `root` (`/` if `None`), and these binaries for DSOs with their base name or
+    /// build-id.
     pub(crate) fn new(root: Option<PathBuf>, binaries: &[PathBuf]) -> Result<Self> {
         let binaries = binaries.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<_>>()?;
         let folder = |variable: &str| std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -41,17 +43,17 @@ impl SystemFiles {
         Ok(Self { root, binaries, only_named: false, debuginfod, perf })
     }
 
-    /// The same, without binaries that the user did not name, if any is named.
+    /// Returns it without other binaries than the given ones, if there are any.
     pub(crate) fn named_alone(self) -> Self {
         Self { only_named: !self.binaries.is_empty(), ..self }
     }
 
-    /// The folder in place of `/`, if there is one.
+    /// Returns the folder that replaces `/`, if there is one.
     pub(crate) fn root(&self) -> Option<&Path> {
         self.root.as_deref()
     }
 
-    /// The contents of a file below the root, whatever `..` its path holds.
+    /// Returns the contents of a file that must be below the root, even if its path contains `..`.
     fn below_root(&self, path: &Path) -> Option<Vec<u8>> {
         self.below(self.root.as_deref().unwrap_or_else(|| Path::new("/")), path)
     }
@@ -61,7 +63,7 @@ impl SystemFiles {
         contents(&root.join(inside))
     }
 
-    /// The binary that the user named for a DSO of this path and build-id: one of its base name, else one of its build-id.
+    /// Returns the given binary for a DSO with this path and build-id: by its base name, otherwise by its build-id.
     fn named(&self, path: &str, build_id: Option<&str>) -> Option<&(PathBuf, Vec<u8>)> {
         let wanted = base_name(Path::new(undeleted(path)));
         let of_that_build = |bytes: &[u8]| {
@@ -73,7 +75,7 @@ impl SystemFiles {
         by_name.or_else(|| self.binaries.iter().find(|(_, bytes)| of_that_build(bytes)))
     }
 
-    /// The binaries that the user named and that are none of these recorded ones.
+    /// Returns the given binaries that match none of these recorded files.
     pub(crate) fn not_recorded(&self, dsos: &[RecordedDso]) -> Vec<&Path> {
         let used: Vec<&Path> = dsos
             .iter()
@@ -84,7 +86,7 @@ impl SystemFiles {
         given.filter(|path| !used.contains(path)).collect()
     }
 
-    /// The system's description of itself (os-release), of the machine whose files are looked at.
+    /// Returns os-release of the machine whose files are used.
     pub(crate) fn os_release(&self) -> Option<String> {
         let text = ["etc/os-release", "usr/lib/os-release"]
             .iter()
@@ -92,7 +94,7 @@ impl SystemFiles {
         String::from_utf8(text).ok()
     }
 
-    /// A copy of the program itself, kept by its build-id.
+    /// Returns a copy of the program itself, stored by its build-id.
     fn program_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
         let (folder, rest) = split(build_id)?;
         let by_perf = || contents(&self.perf.as_ref()?.join(".build-id").join(folder).join(rest).join("elf"));
@@ -101,7 +103,8 @@ impl SystemFiles {
         binary::build_id(&found).is_some_and(|own| binary::same_build_id(&own, build_id)).then_some(found)
     }
 
-    /// The program of this path and build-id from a process that still runs it, although its file was replaced.
+    /// Returns the program with this path and build-id from a process that still runs it, although its file was
+    /// replaced.
     fn running_program(&self, path: &str, build_id: &str) -> Option<Vec<u8>> {
         if self.root.is_some() || !path.starts_with('/') {
             return None;
@@ -120,7 +123,7 @@ impl SystemFiles {
         programs.filter(same_path).filter_map(|exe| fs::read(exe).ok()).find(of_that_build)
     }
 
-    /// The first debug file of this name and checksum that lies where one of a program in `folder` may lie.
+    /// Returns the first debug file with this name and checksum in the places for a program in `folder`.
     fn linked(
         &self,
         folder: &Path,
@@ -133,7 +136,7 @@ impl SystemFiles {
         if let Some(found) = beside.iter().find_map(|path| read(path).filter(fits)) {
             return Some(found);
         }
-        // /lib and /usr/lib are one folder on many systems, and debug packages know it by either name.
+        // /lib and /usr/lib are the same folder on many systems, and debug packages may use either name.
         let inside: PathBuf =
             folder.components().filter(|part| matches!(part, Component::Normal(_))).collect();
         let other = match inside.strip_prefix("usr") {
@@ -162,7 +165,7 @@ impl Files for SystemFiles {
             let full = fs::canonicalize(path).ok()?;
             let folder = full.parent()?;
             let inside = || {
-                // Below the root, a debug file lies as its program does there.
+                // Below the root, a debug file has the same relative path as its program.
                 let inside = folder.strip_prefix(self.root.as_deref()?).ok()?;
                 self.linked(inside, name, crc, &|path| self.below_root(path))
             };
@@ -186,9 +189,9 @@ impl Files for SystemFiles {
         if self.only_named {
             return None;
         }
-        // A bare name says nothing of where the file is.
+        // A bare name does not show where the file is.
         let at_path = |path: &str| path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten();
-        // The kernel marks a file that was replaced; with its build-id, the file may be back.
+        // The kernel marks a file that was replaced; if its build-id matches, the file may have been restored.
         let found = at_path(path).or_else(|| build_id.and_then(|_| at_path(undeleted(path))));
         let of_that_build = |bytes: &Vec<u8>| match (build_id, binary::build_id(bytes)) {
             (Some(recorded), Some(own)) => binary::same_build_id(recorded, &own),
@@ -237,7 +240,7 @@ impl Files for SystemFiles {
     }
 }
 
-/// The parts of a device number, as Linux puts them together.
+/// The parts of a device number, as combined by Linux.
 fn major(device: u64) -> u64 {
     device >> 32 & 0xffff_f000 | device >> 8 & 0xfff
 }
@@ -246,7 +249,7 @@ fn minor(device: u64) -> u64 {
     device >> 12 & 0xffff_ff00 | device & 0xff
 }
 
-/// The path of a file without the kernel's mark of one that was replaced while in use.
+/// Returns the path of a file without the kernel's mark for a file that was replaced while in use.
 fn undeleted(path: &str) -> &str {
     path.strip_suffix(" (deleted)").unwrap_or(path)
 }
@@ -255,13 +258,14 @@ fn contents(path: &Path) -> Option<Vec<u8>> {
     path.is_file().then(|| fs::read(path).ok()).flatten()
 }
 
-/// A build-id as folders are named by it: its first byte, and the rest. None where it is none: it may come from a stranger.
+/// Splits a build-id as in names of folders: its first byte, and the rest. `None` if it is invalid, because it may be
+/// untrusted.
 pub(super) fn split(build_id: &str) -> Option<(&str, &str)> {
     let hex = build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
     build_id.split_at_checked(2).filter(|(_, rest)| hex && !rest.is_empty())
 }
 
-/// The name of a debug link, if it is no path.
+/// Returns the name in a debug link if it is not a path.
 fn plain(name: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(name).ok()?;
     (!name.is_empty() && !name.contains('/') && name != ".." && name != ".").then_some(name)

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// A folder below TMPDIR that is removed when this goes.
+/// A folder below TMPDIR that is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct TemporaryFolder(tempfile::TempDir);
 
@@ -26,7 +26,7 @@ impl TemporaryFolder {
         self.0.path()
     }
 
-    /// Writes a new file in it, for its owner alone.
+    /// Writes a new file in it that only its owner can read.
     pub(crate) fn write(&self, name: &str, data: &[u8]) -> Result<PathBuf> {
         let path = self.path().join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -37,22 +37,22 @@ impl TemporaryFolder {
         Ok(path)
     }
 
-    /// Leaves it where it is.
+    /// Keeps the folder.
     pub(crate) fn keep(self) -> PathBuf {
         self.0.keep()
     }
 }
 
-/// A folder to work in: one that is removed in the end, or one that the user wants to keep.
+/// A working folder: a temporary one, or one that the user wants to keep.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     path: PathBuf,
-    /// Removes the folder when it goes.
+    /// Removes the folder when it is dropped.
     _temporary: Option<TemporaryFolder>,
 }
 
 impl Workshop {
-    /// A new folder of this name, or a temporary one.
+    /// Makes a new folder with this name, or a temporary one.
     pub(crate) fn new(keep: Option<&Path>) -> Result<Self> {
         let failed = |error: std::io::Error| Error::new(ErrorCode::Io, format!("no working folder: {error}"));
         let temporary = match keep {
@@ -63,7 +63,7 @@ impl Workshop {
         Ok(Self { path: path.canonicalize().map_err(failed)?, _temporary: temporary })
     }
 
-    /// Its absolute path.
+    /// Returns its absolute path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Reads a profile, reports what was skipped in it, and names it in errors.
+/// Reads a profile, reports the skipped items, and names the file in errors.
 pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment_core::profile::Profile> {
     parsed(path, &crate::files::read(path)?, ui)
 }
@@ -33,7 +33,7 @@ fn parsed(path: &Path, bytes: &[u8], ui: &Ui) -> Result<sediment_core::profile::
     Ok(profile)
 }
 
-/// The error where another file was given in place of a profile, with the command that makes one of it.
+/// Error for another file in place of a profile, with the command that converts it.
 fn no_profile(path: &Path, bytes: &[u8]) -> Option<Error> {
     let profile = crate::next_steps::word(&path.with_extension("gv"))?;
     let given = crate::next_steps::word(path)?;
@@ -53,7 +53,7 @@ fn no_profile(path: &Path, bytes: &[u8]) -> Option<Error> {
     Some(Error::new(ErrorCode::UnknownFormat, what).with_hint(hint))
 }
 
-/// The profile of one file as it is, or the sum of several by their weights.
+/// Returns the profile of one file unchanged, or the weighted sum of several.
 pub(crate) fn merged(paths: &[(PathBuf, Weight)], ui: &Ui) -> Result<sediment_core::profile::Profile> {
     let profiles = paths.iter().map(|(path, _)| read_profile(path, ui)).collect::<Result<Vec<_>>>()?;
     match <[sediment_core::profile::Profile; 1]>::try_from(profiles) {
@@ -65,7 +65,7 @@ pub(crate) fn merged(paths: &[(PathBuf, Weight)], ui: &Ui) -> Result<sediment_co
     }
 }
 
-/// The same of a profile that may also be rows of a table.
+/// As [`read_profile`], for a profile that may also be rows of a table.
 pub(crate) fn read_profile_or_rows(path: &Path, ui: &Ui) -> Result<sediment_core::profile::Profile> {
     let bytes = crate::files::read(path)?;
     if !rows::begins(&bytes) {
@@ -74,12 +74,12 @@ pub(crate) fn read_profile_or_rows(path: &Path, ui: &Ui) -> Result<sediment_core
     rows::parse(&bytes).map_err(|error| error.with_input(crate::files::display(path)))
 }
 
-/// Reads an ELF file with its symbols, from its debug file where it is stripped.
+/// Reads an ELF file with its symbols; if it is stripped, from its debug file.
 pub(crate) fn read_binary(path: &Path) -> Result<sediment_core::binary::Binary> {
     read_binary_below(None, path)
 }
 
-/// The same, of a file below the root of a system, whose debug files lie there, too.
+/// As [`read_binary`], for a file below the root of a system, which also has its debug files.
 pub(crate) fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sediment_core::binary::Binary> {
     let root = root.map(Path::to_path_buf);
     let files = crate::files::SystemFiles::new(root, std::slice::from_ref(&path.to_path_buf()))?;
@@ -88,7 +88,7 @@ pub(crate) fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sedi
         .map_err(|error| error.with_input(crate::files::display(path)))
 }
 
-/// Selection of a profile's functions: those of a binary, of a DSO by its label, or all.
+/// Selects functions of a profile: a binary's, a DSO's by its label, or all.
 pub(crate) fn selection<'a>(
     binary: Option<&'a sediment_core::binary::Binary>,
     file_name: &'a str,
@@ -101,7 +101,7 @@ pub(crate) fn selection<'a>(
     }
 }
 
-/// Warns of demangled names, which no linker knows.
+/// Warns of demangled names, which no linker can use.
 pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
     let demangled: Vec<&str> =
         names.filter(|name| sediment_core::binary::names::is_demangled(name)).collect();
@@ -178,7 +178,7 @@ struct UnprovenOutput {
 }
 
 impl<'a> ProfileOutput<'a> {
-    /// The same, with what the profile has of a recording.
+    /// Adds the share of a recording that is in the profile.
     pub(crate) fn with_imported(mut self, resolved: Option<&Resolved>) -> Self {
         let Some(Resolved { imported, unproven, .. }) = resolved else { return self };
         self.imported = (imported.of > 0).then(|| ImportedOutput {
@@ -219,7 +219,7 @@ impl<'a> ProfileOutput<'a> {
     }
 }
 
-/// Refuses `--json` where standard output has the result itself.
+/// Refuses `--json` if the result itself goes to standard output.
 pub(crate) fn expect_file_for_json(json: bool, output: &Path) -> Result<()> {
     if json && output == Path::new(crate::files::STANDARD_STREAM) {
         return Err(Error::new(ErrorCode::Usage, "--json describes a written file: add --output FILE"));
@@ -227,7 +227,7 @@ pub(crate) fn expect_file_for_json(json: bool, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tells gaps of a profile, and warns of the interpreter that most of it belongs to.
+/// Prints the gaps of a profile, and warns of an interpreter that makes up most of it.
 pub(crate) fn tell_gaps(profile: &sediment_core::profile::Profile, ui: &Ui) {
     for line in gaps_of_profile(profile) {
         ui.detail(&line);
@@ -237,13 +237,13 @@ pub(crate) fn tell_gaps(profile: &sediment_core::profile::Profile, ui: &Ui) {
     }
 }
 
-/// Warns where the recordings of a profile are too rough for an order.
+/// Warns if the recordings of a profile are too inaccurate for an order.
 pub(crate) fn warn_of_quality(profile: &sediment_core::profile::Profile, ui: &Ui) {
     profile.quality.doubts().iter().for_each(|doubt| ui.warn(doubt));
 }
 
-/// Prints how a command treats functions that have an address in place of a name, and the command that names them. Functions with
-/// less than a noteworthy share of the weight are a detail.
+/// Prints how a command treats functions with an address in place of a name, and the command that names them. If their
+/// share of the weight is small, the message is a detail.
 pub(crate) fn tell_nameless(
     profile: &sediment_core::profile::Profile,
     path: &Path,
@@ -303,10 +303,10 @@ pub(crate) fn gaps_of_profile(profile: &sediment_core::profile::Profile) -> Vec<
     gaps.collect()
 }
 
-/// Warning of the interpreter that most of a profile belongs to.
+/// Returns a warning of an interpreter that makes up most of a profile.
 pub(crate) fn interpreted(profile: &sediment_core::profile::Profile) -> Option<String> {
     let found = sediment_core::profile::knowledge::interpreter(profile)?;
-    // Only for the eye: the quotient of two floats is near enough.
+    // For display only: the quotient of two floats is exact enough.
     let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
     let (label, runs) = (&found.label, found.runs);
     Some(format!(
@@ -314,7 +314,7 @@ pub(crate) fn interpreted(profile: &sediment_core::profile::Profile) -> Option<S
     ))
 }
 
-/// Warns of DSOs that may be one library under two labels; they are never joined.
+/// Warns of DSOs that may be one library under two labels; they are never merged.
 pub(crate) fn warn_of_similar_labels(profile: &sediment_core::profile::Profile, ui: &Ui) {
     for (one, other) in sediment_core::profile::similar_labels::similar_labels(profile) {
         ui.warn(&format!("{one} and {other} may be the same library; they are kept separate"));

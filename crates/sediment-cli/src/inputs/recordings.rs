@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens, reads, resolves and replays recordings, and prints what was skipped.
+//! Opens, reads, resolves and replays recordings, and prints skipped items.
 
 use crate::distribution::Owner;
 use crate::files::{self, Audience, OutputFile, RecordingSource, SystemFiles};
@@ -17,12 +17,12 @@ use sediment_read::trace::{StepCounter, file::TraceWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The parts of one recording, opened, and the build-ids of its files that lie beside them.
+/// The opened parts of one recording, and build-ids of its files from lists next to them.
 #[derive(Debug)]
 pub(crate) struct Inputs(Vec<(PathBuf, RecordingSource)>, BuildIdList);
 
 impl Inputs {
-    /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
+    /// Opens the parts. An empty file by callgrind represents the parts that callgrind wrote next to it.
     pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
         let mut inputs: Vec<(PathBuf, RecordingSource)> = Vec::new();
         let mut ids = BuildIdList::default();
@@ -112,7 +112,7 @@ impl Inputs {
         Ok(false)
     }
 
-    /// Adds the order of the run to the profile if the formats record it, and writes the run to `trace`.
+    /// Adds the order of the run to the profile if the formats have it, and writes the run to `trace`.
     fn replay(
         &self,
         settings: &ReadSettings,
@@ -132,7 +132,7 @@ impl Inputs {
             let mut sequence = StepCounter::new(functions);
             let watched = WatchedInput::new(source, path, "replaying the run in", ui);
             match &mut writer {
-                // Alone it may count on all cores.
+                // If it is the only listener, it can count on all cores.
                 None => (replay.steps)(&watched, settings, recording, &mut sequence),
                 Some(writer) => {
                     let mut both = |step: Step| {
@@ -169,7 +169,7 @@ impl Inputs {
     }
 }
 
-/// The given files, and in place of each folder the recordings below it, by path; None where a folder has none.
+/// Returns the given files, and for each folder the recordings below it, sorted by path; `None` if a folder has none.
 pub(crate) fn below_folders(
     paths: &[PathBuf],
     settings: &ReadSettings,
@@ -210,7 +210,7 @@ pub(crate) fn below_folders(
     Ok(Some(found))
 }
 
-/// A file with a progress bar.
+/// A file whose reading is shown by a progress bar.
 struct WatchedInput<'a> {
     source: &'a RecordingSource,
     bar: indicatif::ProgressBar,
@@ -262,7 +262,7 @@ pub(crate) fn label(dso: &RecordedDso, files: &SystemFiles) -> Option<String> {
     resolve::label(&dso.path, binary.and_then(|binary| binary.soname).as_deref())
 }
 
-/// Resolves a recording and prints what was skipped.
+/// Resolves a recording and prints skipped items.
 pub(crate) fn resolve(
     recording: &Recording,
     files: &SystemFiles,
@@ -294,7 +294,7 @@ pub(crate) fn resolve(
     Ok(resolved)
 }
 
-/// Warns of files that may not be the recorded ones, the heaviest first, with their share.
+/// Warns of files that may differ from the recorded ones, the heaviest first, with their share.
 fn warn_of_unproven(unproven: &[resolve::Unproven], recording: &Recording, ui: &Ui) {
     let Some(heaviest) = unproven.first() else { return };
     let sum = |of: fn(&resolve::Unproven) -> u128| {
@@ -319,14 +319,14 @@ fn warn_of_unproven(unproven: &[resolve::Unproven], recording: &Recording, ui: &
     }
 }
 
-/// Where a recording names no files, its functions are sought in those that the user named.
+/// If a recording names no files, its functions are searched in the files given by the user.
 fn give_dsos(recording: &mut Recording, files: &SystemFiles) {
     for path in files.not_recorded(&[]) {
         recording.dso(RecordedDso { path: path.to_string_lossy().into_owned(), build_id: None });
     }
 }
 
-/// Warns of those that define none of its functions.
+/// Warns of files that define none of its functions.
 fn warn_of_unused(recording: &Recording, files: &SystemFiles, profile: &Profile, ui: &Ui) {
     let functions = profile.functions();
     let used: BTreeSet<&str> =
@@ -365,7 +365,7 @@ fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
         ("calls", compiled(false), recording.total),
     ] {
         if part > all / 4 {
-            // Only for the eye: the quotient of two floats is near enough.
+            // For display only: the quotient of two floats is exact enough.
             let share = (100.0 * part as f64 / all as f64).min(100.0);
             ui.warn(&format!(
                 "{share:.0} % of the {what} is in JIT-compiled code, which an order cannot place: it orders the JIT compiler and its libraries"
@@ -374,7 +374,7 @@ fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
     }
 }
 
-/// Warns of different files of one name, whose functions are added up.
+/// Warns of different files with the same name, whose functions are added up.
 fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) {
     let executed: BTreeSet<usize> =
         recording.addresses().iter().filter_map(|place| Some(place.dso?.0 as usize)).collect();
@@ -407,15 +407,17 @@ fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) 
     }
 }
 
-/// Share of a recording, in per cent, below which nothing is said of stripped or doubtful files without `--verbose`: helpers of a script.
+/// Share of a recording, in per cent, below which stripped or doubtful files are not reported without `--verbose`:
+/// helpers of a script.
 pub(super) const NOTEWORTHY: f64 = 1.0;
 
-/// `part` of `all` in per cent, for people: the quotient of two floats is exact enough. A call between two files counts for both.
+/// `part` of `all` in per cent, for display: the quotient of two floats is exact enough. A call between two files
+/// counts for both.
 pub(super) fn percent(part: u128, all: u128) -> f64 {
     (100.0 * part as f64 / all.max(1) as f64).min(100.0)
 }
 
-/// Totals of a recording, against which its files are weighed.
+/// Totals of a recording, for the shares of its files.
 struct RecordedTotals {
     calls: u128,
     cost: u128,
@@ -427,20 +429,21 @@ impl RecordedTotals {
         Self { calls: recording.total, cost }
     }
 
-    /// Share in the calls, or in the own cost if there are no calls.
+    /// Share of the calls, or of the own cost if there are no calls.
     fn percent(&self, (calls, cost): (u128, u128)) -> f64 {
         if calls > 0 { percent(calls, self.calls) } else { percent(cost, self.cost) }
     }
 
-    /// The same as a text.
+    /// Formats the share as text.
     fn share(&self, (calls, cost): (u128, u128)) -> String {
         let of = if calls > 0 { "calls" } else { "own cost" };
         format!("{:.1} % of the {of}", self.percent((calls, cost)))
     }
 }
 
-/// Warns of stripped files, the heaviest first: which have no names, and which have addresses in place of names. With `--verbose`, each
-/// with the command that installs its debug symbols; without it, only if they have a noteworthy share.
+/// Warns of stripped files, the heaviest first: files without names, and files with addresses in place of names. With
+/// `--verbose`, prints for each the command that installs its debug symbols; without it, prints only files with a
+/// noteworthy share.
 fn warn_of_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
     let totals = RecordedTotals::of(recording);
     let (kept, lost): (Vec<&Stripped>, Vec<&Stripped>) = stripped.iter().partition(|dso| dso.by_address);
@@ -448,7 +451,7 @@ fn warn_of_stripped(stripped: &[Stripped], recording: &Recording, files: &System
         let all: Vec<&Stripped> = kept.into_iter().chain(lost).collect();
         return list_stripped(&all, &totals, files, ui);
     }
-    // The nameless rest of a file whose other functions have addresses is not worth a warning.
+    // If the other functions of a file have addresses, the nameless rest is not worth a warning.
     let is_rest = |dso: &&Stripped| kept.iter().any(|other| other.path == dso.path);
     let lost: Vec<&Stripped> = lost.into_iter().filter(|dso| !is_rest(dso)).collect();
     if let Some((weight, names)) = weight_and_names(&kept, &totals) {
@@ -463,7 +466,7 @@ fn warn_of_stripped(stripped: &[Stripped], recording: &Recording, files: &System
     }
 }
 
-/// Weight of stripped files together, and the names of those with a noteworthy share; None if all of them together have less.
+/// Total weight of stripped files, and the names of files with a noteworthy share; `None` if the total is smaller.
 fn weight_and_names(dsos: &[&Stripped], totals: &RecordedTotals) -> Option<(String, String)> {
     const NAMED: usize = 5;
     let sum = |of: fn(&Stripped) -> u128| dsos.iter().fold(0u128, |sum, dso| sum.saturating_add(of(dso)));
@@ -482,7 +485,7 @@ fn weight_and_names(dsos: &[&Stripped], totals: &RecordedTotals) -> Option<(Stri
     Some((totals.share(weight), names))
 }
 
-/// Prints each stripped file, and how to get the symbols of the heaviest.
+/// Prints each stripped file, and how to get the symbols of the heaviest one.
 fn list_stripped(all: &[&Stripped], totals: &RecordedTotals, files: &SystemFiles, ui: &Ui) {
     const LISTED: usize = 5;
     let os_release = files.os_release();

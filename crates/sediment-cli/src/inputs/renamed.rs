@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of a profile that a linked file has under other names, for commands with both.
+//! Finds functions of a profile that have other names in a linked file, for commands that use both.
 
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
@@ -14,14 +14,14 @@ use sediment_core::profile::{FunctionIndex, FunctionKey, Profile, acceptable};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Number of renamed functions to print.
+/// Number of renamed functions that are printed.
 const SHOWN: usize = 3;
 
-/// Gives functions whose names a tool made of symbols the names of these, where one fits.
+/// Replaces names that a tool printed by the names of matching symbols.
 fn follow_printed(profile: &mut Profile, binary: &Binary, label: Option<&str>, file_name: &str, ui: &Ui) {
     let defined: HashSet<&str> = binary.functions.iter().map(|function| function.name.as_str()).collect();
     let is_meant = |key: &FunctionKey| {
-        // Functions without a DSO are this program's if it has them.
+        // Functions without a DSO belong to this program if it has them.
         (key.dso.is_none() || key.dso.as_deref() == label)
             && !defined.contains(key.name.as_str())
             && printed::is_printed(&key.name)
@@ -44,7 +44,7 @@ fn follow_printed(profile: &mut Profile, binary: &Binary, label: Option<&str>, f
             Some((key.clone(), symbol))
         })
         .collect();
-    // Several printed names may be of one function.
+    // Several printed names may denote the same function.
     let Some(joined) = profile.renamed(|key| found.get(key).unwrap_or(key).clone()) else { return };
     *profile = joined;
     let found = found.len();
@@ -53,7 +53,7 @@ fn follow_printed(profile: &mut Profile, binary: &Binary, label: Option<&str>, f
     }
 }
 
-/// Renames them in the profile and prints which; `root` is the system's root if not this one.
+/// Renames the functions in the profile and prints them; `root` is the system's root if it is not this system.
 pub(crate) fn follow(
     profile: &mut Profile,
     binary: &Binary,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles as rows of a table, JSON lines, for query engines: each line is an object with the columns of docs/rows.md. Lines of sums come
-//! back as the merged profile.
+//! Profiles as rows of a table in JSON lines, for query engines: each line is an object with the columns in
+//! docs/rows.md. Lines with sums are read as the merged profile.
 
 use sediment_core::profile::rows::{Assembly, ProfileRow, RowKind, rows};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 const FUNCTION: [&str; 3] = ["dso", "name", "file"];
 const CALLEE: [&str; 3] = ["callee_dso", "callee_name", "callee_file"];
 
-/// True for the start of such a file.
+/// True for the beginning of such a file.
 pub(crate) fn begins(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// Appends the rows of a profile of shares. Weights are texts: many readers of JSON have numbers of 53 bits alone.
+/// Appends the rows of a profile of shares. Weights are strings, because many JSON readers have only 53-bit numbers.
 pub(crate) fn print(profile: &Profile, number: usize, text: &mut String) {
     for row in rows(profile) {
         let mut object = Map::new();
@@ -41,7 +41,7 @@ pub(crate) fn print(profile: &Profile, number: usize, text: &mut String) {
     }
 }
 
-/// The profile that rows make; rows of one subject add up.
+/// Reads the profile from rows; rows with the same subject are added up.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Profile> {
     let mut assembly = Assembly::default();
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -62,7 +62,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Profile> {
     Ok(profile)
 }
 
-/// The row of an object; else what is wrong with it.
+/// Reads the row of an object, or returns its error.
 fn row(object: &Value, assembly: &mut Assembly) -> std::result::Result<ProfileRow, String> {
     let kind = text(object, "kind")?.and_then(RowKind::parse).ok_or("a row with an unknown `kind`")?;
     let function = function(object, FUNCTION, assembly)?;
@@ -102,7 +102,7 @@ fn text<'o>(object: &'o Value, name: &str) -> std::result::Result<Option<&'o str
     }
 }
 
-/// An integer, as a number or as a text.
+/// Reads an integer, as a number or as a string.
 fn number(object: &Value, name: &str) -> std::result::Result<Option<u128>, String> {
     let wrong = || format!("`{name}` is not an integer of 0 or more");
     match object.get(name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of `sediment order` and `predict` for single algorithms, and the starts for algorithms that use them.
+//! Options of `sediment order` and `predict` for specific algorithms, and the starts for algorithms that use them.
 
 use super::read_profile;
 use crate::files;
@@ -14,7 +14,8 @@ use sediment_order::order::algorithms::{self, Algorithm, AlgorithmInput, Algorit
 use sediment_order::order::{self, BuiltGraph};
 use std::path::{Path, PathBuf};
 
-/// Neighbours that an algorithm of the user's choice may look at: some minutes, many times what any program takes.
+/// Number of neighbours that an algorithm chosen by the user may inspect: it takes some minutes, and is many times the
+/// number for any real program.
 const MOST_LOOKS: u64 = 1 << 33;
 
 /// Settings of single algorithms.
@@ -32,7 +33,7 @@ pub(crate) struct AlgorithmSettings {
     compress: bool,
 }
 
-/// One setting of CDSort, read.
+/// A parsed setting of CDSort.
 #[derive(Debug, Clone, Copy)]
 enum CdsortSetting {
     CacheEntries(u32),
@@ -73,7 +74,7 @@ fn cdsort_setting(text: &str) -> std::result::Result<CdsortSetting, String> {
 }
 
 impl AlgorithmSettings {
-    /// Refuses all of them for the default algorithm.
+    /// Refuses all settings for the default algorithm.
     pub(crate) fn refuse_for_engine(&self) -> Result<()> {
         self.refuse(!self.cdsort.is_empty(), "--cdsort needs --algorithm cdsort")?;
         self.refuse(!self.start.is_empty(), "--start needs an algorithm for starts")?;
@@ -99,7 +100,7 @@ impl AlgorithmSettings {
     }
 }
 
-/// Inputs of an algorithm besides the graph.
+/// Inputs of an algorithm in addition to the graph.
 #[derive(Debug, Default)]
 pub(crate) struct AlgorithmInputs {
     cdsort: cdsort::CdsortParameters,
@@ -108,7 +109,8 @@ pub(crate) struct AlgorithmInputs {
 }
 
 impl AlgorithmInputs {
-    /// Gathers it: starts from the runs, without any from the profile's own first uses; and from further profiles.
+    /// Collects the inputs: starts from the runs, or without runs from the profile's own first uses; and from further
+    /// profiles.
     pub(crate) fn of(
         settings: &AlgorithmSettings,
         algorithm: &Algorithm,
@@ -153,7 +155,7 @@ impl AlgorithmInputs {
         Ok(known)
     }
 
-    /// The same as the library takes it.
+    /// Returns the options for the library.
     pub(crate) fn options(&self, seed: u64) -> AlgorithmOptions<'_> {
         AlgorithmOptions {
             seed,
@@ -165,7 +167,7 @@ impl AlgorithmInputs {
     }
 }
 
-/// One start for each run; without runs, the profile's own, if it has first uses.
+/// Returns one start for each run; without runs, the profile's own start if it has first uses.
 pub(crate) fn starts(profile: &Profile, built: &BuiltGraph, runs: &[Trace]) -> Vec<Vec<FunctionId>> {
     if !runs.is_empty() {
         return runs.iter().map(Trace::first_uses).collect();
@@ -173,7 +175,7 @@ pub(crate) fn starts(profile: &Profile, built: &BuiltGraph, runs: &[Trace]) -> V
     Some(start_of(profile, &built.table)).filter(|start| !start.is_empty()).into_iter().collect()
 }
 
-/// The functions whose first use a profile knows, in its order.
+/// Returns the functions with a first use in a profile, in that order.
 fn start_of(profile: &Profile, table: &FunctionTable) -> Vec<FunctionId> {
     let ranks = order::first_uses(profile, table);
     let mut start: Vec<(u64, u32)> = (0u32..).zip(ranks).filter_map(|(id, rank)| Some((rank?, id))).collect();

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `-w WEIGHT FILE…` on a command line: a weight stands until the next, and is 1 before the first.
+//! `-w WEIGHT FILE…` on a command line: a weight applies until the next one, and is 1 before the first.
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use sediment_core::Result;
 use sediment_core::profile::merge::Weight;
 use std::path::PathBuf;
 
-/// Options of a command in which a `weight` applies to the files after it: the ids of those files' options.
+/// Options of a command in which a `weight` applies to the following files; has the ids of the options for these files.
 pub(crate) trait Weighable: Args {
     const FILES: &'static [&'static str];
-    /// Id of the option that names the submitter of the files after it.
+    /// Id of the option for the submitter of the following files.
     const NAMES: Option<&'static str> = None;
 }
 
-/// The options, and where weights and files stand on the command line.
+/// The options, and the positions of weights and files on the command line.
 #[derive(Debug)]
 pub(crate) struct Weighed<O> {
     pub(crate) options: O,
@@ -23,13 +23,13 @@ pub(crate) struct Weighed<O> {
 }
 
 impl<O> Weighed<O> {
-    /// The files of an option, each with the weight that stands for it.
+    /// Returns the files of an option, each with its weight.
     pub(crate) fn files(&self, option: &str) -> Result<Vec<(PathBuf, Weight)>> {
         let files = self.files.iter().find(|(name, _)| *name == option);
         pair(&self.weights, files.map_or(&[], |(_, files)| files))
     }
 
-    /// True if a weight was given for each of the files of an option.
+    /// True if a weight was given for each file of an option.
     pub(crate) fn all_are_weighed(&self, option: &str) -> bool {
         let first_weight = self.weights.iter().map(|(position, _)| *position).min();
         let files = self.files.iter().filter(|(name, _)| *name == option).flat_map(|(_, files)| files);
@@ -37,7 +37,7 @@ impl<O> Weighed<O> {
             .is_some_and(|first| files.map(|(position, _)| *position).all(|position| position > first))
     }
 
-    /// Submitters of an option's files: for each the last name before it.
+    /// Returns the submitter of each of an option's files: the last name before it.
     pub(crate) fn names(&self, option: &str) -> Vec<Option<String>> {
         let files = self.files.iter().filter(|(name, _)| *name == option).flat_map(|(_, files)| files);
         files
@@ -75,7 +75,7 @@ impl<O: Weighable> Args for Weighed<O> {
     }
 }
 
-/// Pairs each file with the last weight given before it. Both lists hold the position of each on the command line.
+/// Pairs each file with the last weight before it. Both lists have positions on the command line.
 pub(crate) fn pair(
     weights: &[(usize, String)],
     files: &[(usize, PathBuf)],
@@ -93,7 +93,7 @@ pub(crate) fn pair(
         .collect())
 }
 
-/// The values of an argument with their positions on the command line.
+/// Returns the values of an argument with their positions on the command line.
 pub(crate) fn positioned<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     argument: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process that has the terminal while another records: forwards signals, and ends as the other ends.
+//! The process at the terminal while another process records: forwards signals, and ends when the other ends.
 
 use crate::exit::{self, ExitCode};
 use crate::files;
@@ -13,7 +13,7 @@ use sediment_record::tracing::apart::Front;
 use signal_hook::consts::signal;
 use signal_hook::iterator::Signals;
 
-/// The signals that would end us, but those that cannot be caught or that the processor raises.
+/// The signals that would end this process, except signals that cannot be caught or that the processor raises.
 const ENDING: &[i32] = &[
     signal::SIGHUP,
     signal::SIGINT,
@@ -33,18 +33,18 @@ const ENDING: &[i32] = &[
 ];
 const STKFLT: i32 = 16;
 const PWR: i32 = 30;
-/// The signals that programs give a meaning of their own; those below them are the C library's, which lets nobody catch them.
+/// Real-time signals for programs; the C library reserves lower ones, which cannot be caught.
 fn real_time() -> std::ops::RangeInclusive<i32> {
     libc::SIGRTMIN()..=libc::SIGRTMAX()
 }
 
-/// Signals that end a recording. Signals ignored at the start are ignored by the program as well.
+/// Signals that end a recording. If a signal is ignored at the start, the program ignores it too.
 fn ending() -> impl Iterator<Item = i32> {
     let ignored = files::ignored_signals();
     ENDING.iter().copied().chain(real_time()).filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
-/// A stop that these signals ask.
+/// Returns a stop that these signals set.
 pub(super) fn stop_on_signals() -> Result<Stop> {
     let stop = Stop::new();
     for signal in ending() {
@@ -53,7 +53,8 @@ pub(super) fn stop_on_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// Lets the program begin and waits until it and the recorder have ended. The first signal ends the recording, later ones the recorder.
+/// Lets the program begin, and waits until it and the recorder have ended. The first signal ends the recording, later
+/// ones end the recorder.
 pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode> {
     let mut signals = Signals::new(ending().chain([signal::SIGCHLD, signal::SIGCONT])).map_err(uncaught)?;
     let had_terminal = has_terminal();
@@ -67,7 +68,7 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
             break outcome;
         }
         for signal in signals.wait() {
-            // Where we lead the session, a terminal that goes away tells nobody else.
+            // If this process leads the session, the kernel reports a closed terminal only to it.
             if signal == signal::SIGHUP && had_terminal && leads_session() && !has_terminal() {
                 front.pass_on(signal);
             }
@@ -83,7 +84,7 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
         Outcome::Exited(code) => Ok(ExitCode::from(code as u8)),
         Outcome::Signalled(_) if front.began_in_vain() => Ok(exit::as_the_program(outcome)),
         Outcome::Signalled(number) => {
-            // A program that went on without its recorder has its own exit code.
+            // A program that continued without its recorder has its own exit code.
             if let Some(outcome @ Outcome::Exited(_)) = front.program_outcome() {
                 ui.warn(&format!("signal {number} ended the recording process; nothing was written"));
                 return Ok(exit::as_the_program(outcome));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording, from the choice of the method to the profile.
+//! Makes a recording, from the choice of the method to the profile.
 
 use crate::exit::{self, ExitCode};
 use crate::files::{SystemFiles, Workshop};
@@ -80,37 +80,37 @@ pub(crate) struct RecordingOptions {
     seed: u64,
 }
 
-/// Time after which a warning tells that nothing of the files that a recording is about has been executed.
+/// Time after which a warning reports that none of the selected files has been executed.
 const AWAITED: Duration = Duration::from_secs(10);
 
-/// Time that breakpoints take to see the rates of most functions: rare ones are armed one after the other.
+/// Time in which breakpoints sample the rates of most functions: rare ones are armed one after the other.
 pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
 
-/// Share of a program's time that breakpoints take where nobody says.
+/// Default share of a program's time for breakpoints.
 const USUAL_OVERHEAD: f64 = 0.05;
 
-/// The method that sees the order of first uses.
+/// Method that records the order of first uses.
 const OF_STARTS: &str = "breakpoints";
 
-/// The method that counts every call, and leaves alone what it cannot record.
+/// Method that counts every call, and does not affect programs that it cannot record.
 const CALL_SITES: &str = "call-sites";
 
-/// Use of a recording.
+/// Purpose of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordingUse {
-    /// First uses alone, by breakpoints.
+    /// Only first uses, by breakpoints.
     FirstUses,
-    /// A profile of functions, and of blocks where a compiler has left a map of them.
+    /// A profile of functions, and of blocks if there is a compiler's map of them.
     Profile,
-    /// The same, and executions by source line.
+    /// As `Profile`, with executions by source line.
     Lines,
 }
 
-/// The files that a recording is about.
+/// The selected files of a recording.
 pub(crate) struct Only<'a> {
-    /// Those that breakpoints record.
+    /// Files that breakpoints record.
     pub(crate) files: FileFilter,
-    /// The error where nothing of them was recorded.
+    /// Makes the error for a recording with none of these files.
     pub(crate) none: &'a dyn Fn(&Recording, &SystemFiles) -> Error,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Only<'a> {
 pub(crate) enum RecordingSide {
     /// The recording.
     Recorder(Box<ResolvedRecording>),
-    /// Another process has recorded and written it, or there is nothing to write; the exit code.
+    /// Another process has recorded and written it, or there is nothing to write. Has the exit code.
     Front(ExitCode),
 }
 
@@ -152,15 +152,15 @@ impl ResolvedRecording {
         }
     }
 
-    /// The exit code of the recorded program.
+    /// Returns the exit code of the recorded program.
     pub(crate) fn exit_code(&self) -> ExitCode {
         self.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program)
     }
 }
 
 impl RecordingOptions {
-    /// Records with the chosen method and resolves the recording. `only`: None for all files; methods other than breakpoints
-    /// record all of them.
+    /// Records with the chosen method and resolves the recording. `only`: `None` for all files; methods other than
+    /// breakpoints record all files.
     pub(crate) fn record(
         &self,
         target: &RecordingTarget,
@@ -235,7 +235,7 @@ impl RecordingOptions {
                 (*recording, resolved)
             }
             RecordedData::Files(paths) => {
-                // Addresses of samples and branches tell blocks; other files have none.
+                // Addresses of samples and branches show blocks; other recordings have none.
                 let executions = settings.blocks != BlockCoverage::Never && recorder.tells_addresses;
                 let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
@@ -251,7 +251,7 @@ impl RecordingOptions {
         Ok(RecordingSide::Recorder(Box::new(made)))
     }
 
-    /// Refuses options that another recorder needs, and warns of those that do nothing.
+    /// Refuses options that need another recorder, and warns of options without effect.
     fn check_options(&self, recorder: &Recorder, ui: &Ui) -> Result<()> {
         if self.affinity && !recorder.traces {
             ui.warn(&format!("{} does not record affinity", recorder.name));
@@ -331,21 +331,21 @@ impl RecordingOptions {
     }
 }
 
-/// A program that is left alone is not harmed: its end is that of this command, too.
+/// A program that is not traced runs normally; its exit code becomes the exit code of this command.
 fn left_alone(error: &Error, outcome: Outcome, ui: &Ui) -> RecordingSide {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
     ui.warn(&format!("{error}{hint}; no profile was written"));
     RecordingSide::Front(exit::as_the_program(outcome))
 }
 
-/// Resolves a recording by breakpoints. `fault`: the warning of a program that ended by one.
+/// Resolves a recording by breakpoints. `fault`: the warning of a program that ended because of a fault.
 fn resolve_here(
     recording: &Recording,
     files: &SystemFiles,
     (only, fault): (Option<&Only<'_>>, Option<&str>),
     ui: &Ui,
 ) -> Result<Resolved> {
-    // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
+    // If a file was replaced during the recording, for example by an upgrade, only that file is lost.
     let settings = resolve::ResolveSettings { skip_other_builds: true, ..Default::default() };
     let resolved = recordings::resolve(recording, files, settings, ui);
     let Some(only) = only.filter(|_| recording.addresses().is_empty()) else { return resolved };
@@ -357,8 +357,8 @@ fn resolve_here(
     })
 }
 
-/// Warning that breakpoints had little time to see rates; None where they had enough, or where another method recorded. A program that
-/// waits, or gets no processor, shows nothing however long it is recorded.
+/// Returns a warning if breakpoints had little time to measure rates; `None` if the time was enough, or with another
+/// method. A program that waits, or gets no processor, provides no data however long it is recorded.
 fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
     let (worked, least) = (worked?, FEW_SECONDS.as_secs());
     let recorded = time.as_secs_f64();
@@ -375,7 +375,7 @@ fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
     })
 }
 
-/// Warning of a recording that may be of the wrong program, once. `awaited`: whether that is to be told.
+/// Returns a warning, once, if the recording may be of the wrong program. `awaited`: the warning was not printed yet.
 fn nothing_yet(awaited: &mut bool, progress: &RecordingProgress) -> Option<String> {
     *awaited &= progress.functions == Some(0);
     let elapsed = progress.elapsed;
@@ -388,7 +388,7 @@ fn nothing_yet(awaited: &mut bool, progress: &RecordingProgress) -> Option<Strin
     })
 }
 
-/// Signals by which a program ends itself, or the processor ends it. Others are sent by somebody.
+/// Signals with which a program ends itself, or the processor ends it. Other processes send the other signals.
 const FAULTS: &[i32] = &[
     signal::SIGILL,
     signal::SIGTRAP,
@@ -399,7 +399,8 @@ const FAULTS: &[i32] = &[
     signal::SIGSYS,
 ];
 
-/// Warning of a recorded program that ended by a fault, as one may that finds breakpoints in its code; None of other ends.
+/// Returns a warning if the recorded program ended by a fault, which breakpoints in its code may have caused; otherwise
+/// `None`.
 fn ended_by_fault(outcome: Outcome) -> Option<String> {
     let Outcome::Signalled(number) = outcome else { return None };
     let name = signal_name(number).filter(|_| FAULTS.contains(&number))?;
@@ -408,10 +409,10 @@ fn ended_by_fault(outcome: Outcome) -> Option<String> {
     ))
 }
 
-/// Checks that a program can be recorded on this machine; `startup`: its start.
+/// Checks that a program can be recorded on this machine; `startup`: that its start can.
 ///
 /// # Errors
-/// When no method works, with what would allow it.
+/// If no method works; the error has the steps that would allow one.
 pub(crate) fn must_work(startup: bool) -> Result<()> {
     match sediment_record::recorder(OF_STARTS).filter(|_| startup) {
         Some(recorder) => (recorder.available)(),

@@ -457,7 +457,7 @@ impl<'a> SourceParagraph<'a> {
         }
     }
 
-    /// Returns the text with the sequence after debhelper, in the style of the list; in Build-Depends-Arch if some
+    /// Returns the text with the sequence after debhelper, in the style of the list, or in Build-Depends-Arch if some
     /// packages are for all architectures.
     fn with_sequence(&self) -> Result<String> {
         let items = self.items(&self.depends);

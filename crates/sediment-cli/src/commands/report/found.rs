@@ -79,10 +79,10 @@ pub(super) fn of_profile(
     Some(FoundFunctions { functions, profiled: ours.len(), calls })
 }
 
-/// Profiled functions of the layout before that the file after has.
+/// Counts the profiled functions of the layout before that exist in the file after.
 ///
 /// # Errors
-/// When it has so few that it is stripped, or another program.
+/// If there are so few that the file is stripped, or is another program.
 pub(super) fn of_layout(
     before: &Layout<'_>,
     after: &Layout<'_>,
