@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documentation site: `scripts/site` builds it with the program's own help, finds no broken link, and would find one.
+//! Tests the documentation site: `scripts/site` builds it with the program's own help, and finds broken links.
 
 use libtest_mimic::Trial;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// What a reader searches, and the page that explains it.
+/// Search words of readers, and the page that explains each.
 const SEARCHES: &[(&str, &str)] = &[
     ("PGO", "docs/beyond-functions.html"),
     ("BOLT", "docs/background/neighbours.html"),
@@ -25,7 +25,8 @@ const SEARCHES: &[(&str, &str)] = &[
     ("privacy", "docs/privacy.html"),
 ];
 
-/// Searches as the site's own script does: folder of the site, then words; prints the first page of each.
+/// Searches like the site's own script. Arguments are the folder of the site, then words; prints the first page for
+/// each.
 const SEARCH: &str = r"
 const [folder, ...words] = process.argv.slice(1);
 const read = name => require('fs').readFileSync(folder + '/' + name, 'utf8');
@@ -57,7 +58,7 @@ fn names(folder: PathBuf, ending: &str) -> Vec<String> {
 
 fn it_is_built() {
     let folder = tempfile::tempdir().unwrap();
-    // Processor time: the machine may have other work.
+    // Processor time, because the machine may be busy.
     let mut timed = Command::new("bash");
     timed.args(["-c", "TIMEFORMAT='%U %S'; time \"$@\"", "site"]).arg(script()).arg(folder.path());
     let output = timed.env("SEDIMENT", env!("CARGO_BIN_EXE_sediment")).output().unwrap();

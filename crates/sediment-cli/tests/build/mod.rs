@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A build that is linked through the wrapper: a program of two files with local functions of one name, and its profile.
+//! A build that links through the wrapper: a program of two files that have local functions with the same name, and its
+//! profile.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -64,7 +65,7 @@ impl BuildFolder {
         build
     }
 
-    /// Writes a profile of the program that is linked, under another label where wanted.
+    /// Writes a profile of the linked program, optionally with another label.
     pub fn profile(&self, file: &str, label: &str, more: &str) {
         let mut text = format!(
             "digraph Callgraph {{\n  graph [sediment=2, source=\"test\", unit=calls, total=1000];\n  subgraph cluster0 {{\n    graph [label=\"{label}\"];\n"
@@ -144,7 +145,7 @@ impl BuildFolder {
     }
 }
 
-/// The same in C++, with a template and a class: their names are what compilers make of them.
+/// The same source in C++, with a template and a class, so that their mangled names occur.
 pub fn in_cxx(source: &str) -> String {
     let mut text = source.to_owned();
     if text.contains("all_a(int x)") || text.contains("all_b(int x)") {
@@ -170,7 +171,7 @@ pub fn mangled(name: &str) -> String {
     }
 }
 
-/// The functions that ran: name, file of local ones of one name, calls.
+/// The executed functions: name, file of local functions with the same name, calls.
 pub fn hot() -> Vec<(String, Option<&'static str>, u32)> {
     let mut functions =
         vec![("all_a".to_owned(), None, 3), ("all_b".to_owned(), None, 3), ("main".to_owned(), None, 1)];
@@ -184,7 +185,8 @@ pub fn hot() -> Vec<(String, Option<&'static str>, u32)> {
     functions
 }
 
-/// One of two files of the program: numbered functions, a local one whose name the other file has too, a cold one.
+/// One of the two files of the program: numbered functions, a local one whose name also occurs in the other file, and a
+/// cold one.
 pub fn source(letter: char) -> String {
     let factor = if letter == 'a' { 3 } else { 5 };
     let mut text = format!(

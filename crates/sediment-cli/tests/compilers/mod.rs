@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The compilers that the plugin is tested with: this system's, one for another machine, and those of trees of Debian.
+//! Compilers for testing the plugin: this system's, a cross compiler, and compilers in trees of Debian.
 
 use crate::running::err;
 use libtest_mimic::Trial;
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use support::{self, DEBIAN_13, DEBIAN_SID, Need};
 use tempfile::TempDir;
 
-/// A GCC, and where it runs.
+/// A GCC, and the system that it runs on.
 #[derive(Debug)]
 pub struct Compiler {
     pub name: &'static str,
     pub c: &'static str,
     pub cxx: &'static str,
-    /// Compiler for its plugins: that of the machine that it runs on.
+    /// Compiler for its plugins, which run on the same machine as the GCC.
     builder: &'static str,
     pub runs: CompilerHost,
     pub needs: &'static [Need],
@@ -24,11 +24,11 @@ pub struct Compiler {
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum CompilerHost {
-    /// Here, and so do its programs.
+    /// It runs here, and so do its programs.
     Here,
-    /// Here; its programs run elsewhere.
+    /// It runs here; its programs run on another machine.
     ForOthers,
-    /// In a tree of Debian.
+    /// It runs in a tree of Debian.
     InTree(&'static str),
 }
 
@@ -106,7 +106,7 @@ pub static COMPILERS: &[Compiler] = &[
     },
 ];
 
-/// The folder of a plugin in a tree, once it is built.
+/// Folder of a plugin in a tree, once it is built.
 type PluginFolder = Arc<OnceLock<TempDir>>;
 
 impl Compiler {
@@ -117,7 +117,7 @@ impl Compiler {
         }
     }
 
-    /// A program where this compiler runs, ready to be started in a folder of [`Self::folder`].
+    /// Prepares a program on this compiler's system, to be started in a folder of [`Self::folder`].
     pub fn command(&self, folder: &Path, program: &str) -> Command {
         let CompilerHost::InTree(tree) = self.runs else {
             let mut command = Command::new(program);
@@ -136,14 +136,14 @@ impl Compiler {
         output
     }
 
-    /// A path as this compiler sees it.
+    /// Returns a path as this compiler sees it.
     fn inside(&self, path: &Path) -> PathBuf {
         let CompilerHost::InTree(tree) = self.runs else { return path.to_owned() };
         path.strip_prefix(support::tree(tree))
             .map_or_else(|_| path.to_owned(), |path| Path::new("/").join(path))
     }
 
-    /// The option that gives it its plugin, which is built once.
+    /// Returns the option that loads the plugin, which is built once.
     pub fn plugin(&self) -> String {
         static BUILT: OnceLock<Mutex<HashMap<&str, PluginFolder>>> = OnceLock::new();
         let CompilerHost::InTree(_) = self.runs else {

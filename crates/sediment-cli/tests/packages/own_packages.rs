@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The packages of sediment itself, by real rpmbuild and dpkg-buildpackage from dist/: made, installed below an empty root, tried, and
-//! taken away. The program and the plugin in them were built for the tests; `scripts/prove rpm` and `scripts/prove deb` compile them there.
+//! Tests the packages of sediment itself with real rpmbuild and dpkg-buildpackage from dist/: they are built, installed
+//! below an empty root, tried, and removed. They contain the program and the plugin built for the tests; `scripts/prove
+//! rpm` and `scripts/prove deb` compile them in the package.
 
 use crate::build;
 use crate::projects::settings;
@@ -33,10 +34,11 @@ pub(crate) fn cases() -> Vec<Trial> {
 const LEGACY: [&str; 6] =
     ["perf2gv", "gv2link", "gen_profiles", "gen_profile_merge", "gen_link_order", "make_sediment_rpmmacros"];
 
-/// A folder with what packages are built from, and a `cargo` in front of the real one that has compiled the program already.
+/// A folder with the sources of packages, and a `cargo` that is found before the real one and returns the compiled
+/// program.
 struct PackageSources(tempfile::TempDir);
 
-/// A compiler that gives the objects of the plugin that was built for the tests, and links as the real one.
+/// A compiler that returns the plugin's objects built for the tests, and links like the real one.
 fn compiler_of_built_plugin() -> String {
     let (built, real) = (support::plugin::built("gcc"), support::program("g++").unwrap());
     format!(
@@ -86,12 +88,12 @@ impl PackageSources {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         command.args(arguments).current_dir(self.0.path()).env("PATH", path);
         settings::without_settings(&mut command);
-        // Compression of what nobody downloads would take most of the time.
+        // Most of the time would be spent on compression, although nobody downloads these packages.
         command.env("DPKG_DEB_COMPRESSOR_TYPE", "none").env("DEB_BUILD_OPTIONS", "noautodbgsym");
         command
     }
 
-    /// As root, or as what looks like it.
+    /// Runs a program as root or fakeroot.
     fn as_root(&self, program: &str, arguments: &[&str]) -> String {
         let is_root = out(&Command::new("id").arg("-u").output().unwrap()).trim() == "0";
         let mut command = if is_root {
@@ -108,7 +110,7 @@ impl PackageSources {
         out(&output)
     }
 
-    /// The files of this ending below a folder.
+    /// Files with this extension below a folder.
     fn files(&self, folder: &str, ending: &str) -> Vec<String> {
         let found =
             self.run(&mut self.command("find", &[folder, "-name", &format!("*{ending}"), "-type", "f"]));
@@ -118,7 +120,8 @@ impl PackageSources {
     }
 }
 
-/// The packages for rpm. Worth its time: nothing else tells that what users install is complete, works, and goes away without a trace.
+/// The packages for rpm. Worth its time: only this test shows that users install a complete and working program, and
+/// can remove it without a trace.
 fn rpm_packages() {
     let sources = PackageSources::new();
     sources.run(&mut sources.command("tar", &["-czf", "sediment-0.1.0.tar.gz", "sediment-0.1.0"]));
@@ -148,7 +151,7 @@ fn rpm_packages() {
     nothing_is_left(&sources);
 }
 
-/// The packages for Debian. Worth its time, as the one above is.
+/// The packages for Debian. Worth its time, like the test above.
 fn debian_packages() {
     let sources = PackageSources::new();
     let tree = sources.path("sediment-0.1.0");
@@ -181,7 +184,7 @@ fn debian_packages() {
     nothing_is_left(&sources);
 }
 
-/// The conditions drop a package, and what the build wants of the distribution.
+/// The conditions omit a package, and requirements of the build.
 fn spec_under_its_conditions() {
     let asked = |query: &str, conditions: &[&str]| {
         let mut rpmspec = Command::new("rpmspec");
@@ -204,7 +207,7 @@ fn spec_under_its_conditions() {
     assert_eq!(wanted(&["--without", "distribution_rust"]), [false, false, true, true]);
 }
 
-/// The source package, and packages for a machine without headers for plugins and without a Rust of the distribution.
+/// The source package, and packages on a machine without headers for plugins and without the distribution's Rust.
 fn debian_packages_without_plugin() {
     let sources = PackageSources::new();
     let tree = sources.path("sediment-0.1.0");
@@ -226,8 +229,8 @@ fn debian_packages_without_plugin() {
     assert!(names.iter().all(|name| packages.iter().any(|file| file.contains(name))), "{packages:?}");
 }
 
-/// Every step of a workflow is a script of this project, or sets up the machine. Both run CI's own script, which skips nothing in silence, and
-/// keep the screenshots.
+/// Every step of a workflow is a script of this project, or sets up the machine. Both workflows run CI's own script,
+/// which reports every skipped test, and keep the screenshots.
 fn workflow_calls_scripts() {
     let expected: [(&str, &[&str]); 2] = [
         ("checks.yml", &[".ci/run"]),
@@ -261,7 +264,7 @@ fn has_page(sources: &PackageSources, name: &str) -> bool {
     ["", ".gz", ".bz2", ".xz"].iter().any(|ending| pages.join(format!("{name}.1{ending}")).is_file())
 }
 
-/// The program under each of its names, a page for each command, completions, notices, and the plugin.
+/// Checks the program under each of its names, a page for each command, completions, notices, and the plugin.
 fn installed_completely(sources: &PackageSources, zsh: &str, notices: &str) {
     let below = |path: &str| sources.path("root").join(path);
     let program = below("usr/bin/sediment");
@@ -290,7 +293,7 @@ fn installed_completely(sources: &PackageSources, zsh: &str, notices: &str) {
     assert!(below(zsh).join("_sediment").is_file());
     let found =
         sources.run(&mut sources.command("find", &["root/usr/share", "-name", &format!("{notices}*")]));
-    // As it is, or compressed.
+    // Plain or compressed.
     let notices = sources.run(&mut sources.command("gzip", &["-dcf", found.trim()]));
     assert!(notices.contains("\nclap "), "{notices}");
     std::fs::write(sources.path("unit.c"), "int main(void) { return 0; }\n").unwrap();
@@ -299,7 +302,7 @@ fn installed_completely(sources: &PackageSources, zsh: &str, notices: &str) {
     assert!(sources.path("unit.c.gv").is_file());
 }
 
-/// A program is linked in its order by what was installed.
+/// Checks that the installed files link a program in its order.
 fn ordered_by(sources: &PackageSources, linkers: &str) {
     let build = BuildFolder::new();
     let mut gcc = Command::new("gcc");

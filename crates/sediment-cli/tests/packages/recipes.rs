@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recipes of other distributions (dist/recipes): run by the real tool where there is one, else checked for their syntax.
+//! Tests recipes of other distributions (dist/recipes) with the real tool if it is installed, otherwise by a syntax
+//! check.
 
 use crate::running::{done, sediment};
 use libtest_mimic::Trial;
@@ -25,7 +26,7 @@ fn recipe(name: &str) -> PathBuf {
     support::root().join("dist/recipes").join(name)
 }
 
-/// Functions of the program, of which every tenth is called.
+/// Number of functions in the program; every tenth is called.
 const FUNCTIONS: usize = 60;
 
 fn source() -> String {
@@ -63,7 +64,7 @@ fn arch_builds_in_order() {
     let program = folder.join("sediment");
     std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &program).unwrap();
     done(&Command::new(&program).args(["wrapper", "ld"]).current_dir(folder).output().unwrap());
-    // As a user of its own, where the test runs as root.
+    // As another user if the test runs as root.
     let is_root = user() == "0";
     if is_root {
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -76,7 +77,7 @@ fn arch_builds_in_order() {
         Command::new("makepkg")
     };
     makepkg.args(["--nodeps", "--nosign", "--skippgpcheck"]).current_dir(folder);
-    // Without dependencies to look up it asks pacman nothing, which Debian does not install with it.
+    // Without dependencies makepkg does not call pacman, which Debian does not install with it.
     makepkg.env("HOME", folder).env("SEDIMENT_LINKERS", folder.join("ld")).env("PACMAN", "true");
     makepkg.env("SEDIMENT", &program).env("CFLAGS", "-O1").env_remove("LDFLAGS");
     let made = makepkg.output().unwrap();
@@ -117,7 +118,7 @@ fn shells_read_the_recipes() {
     }
 }
 
-/// What abuild and Portage define for a recipe, as far as these recipes use it.
+/// Definitions of abuild and Portage that these recipes use.
 const DEFINED: &str = r#"
 inherit() { :; }
 use() { return 0; }
@@ -127,7 +128,7 @@ append-flags() { export CFLAGS="$CFLAGS $*"; }
 default() { [ -z "$MAKING" ] || gcc $CFLAGS -o foo foo.c; }
 "#;
 
-/// The functions of the recipes for Alpine and Gentoo, called by a shell in place of their tools.
+/// Calls the functions of the recipes for Alpine and Gentoo from a shell, without the distributions' tools.
 fn functions_of_shell_recipes_build_in_order() {
     let steps = [
         ("alpine/APKBUILD", "build && check"),
@@ -163,7 +164,7 @@ fn functions_of_shell_recipes_build_in_order() {
     }
 }
 
-/// Flags of the package stay, and the profiles are in the store.
+/// The package's flags stay, and the profiles are in the store.
 fn nix_evaluates_its_recipe() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -188,7 +189,7 @@ fn nix_evaluates_its_recipe() {
     assert_eq!(values[3].as_str().unwrap().trim(), "-ffunction-sections -B/sediment/libexec/sediment/ld");
 }
 
-/// Each line of the append file is an assignment of BitBake, and its expressions are Python.
+/// Each line of the append file is an assignment in BitBake's syntax, and its expressions are Python.
 fn yocto_assigns_what_it_reads() {
     let text = std::fs::read_to_string(recipe("yocto/foo_1.bbappend")).unwrap();
     let is_name = |name: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flags of specs that `sediment package rpm` changed, as rpmspec expands them: those of the spec before, and sections for functions.
+//! Flags in spec files changed by `sediment package rpm`, expanded by rpmspec: the former flags, and function sections.
 
 use crate::running::{done, err, sediment};
 use libtest_mimic::Trial;
@@ -27,7 +27,7 @@ fn case_file(name: &str) -> String {
     root().join("tests/golden/package/flags").join(name).display().to_string()
 }
 
-/// The lines of an expanded spec that say its flags.
+/// Lines with flags in an expanded spec file.
 fn said(spec: &Path, more: &[&str]) -> String {
     let mut rpmspec = Command::new("rpmspec");
     rpmspec.args(["--load", &case_file("macros"), "--load"]).arg(root().join("dist/rpm/macros.sediment"));
@@ -35,7 +35,7 @@ fn said(spec: &Path, more: &[&str]) -> String {
     parsed.split_inclusive('\n').filter(|line| line.starts_with('@')).collect()
 }
 
-/// A copy of the spec, changed, in a folder that goes with it.
+/// Returns a changed copy of the spec file in a temporary folder.
 fn changed() -> (TempDir, String) {
     let folder = TempDir::new().unwrap();
     std::fs::copy(case_file("flags.spec"), folder.path().join("flags.spec")).unwrap();
@@ -46,7 +46,7 @@ fn changed() -> (TempDir, String) {
     (folder, text)
 }
 
-/// At every point of the spec, whatever it has changed by then.
+/// At every point of the spec file, whatever changes it has made before.
 fn flags_stay_those_that_the_spec_asks_for() {
     let stock = case_file("flags.spec");
     let (folder, _) = changed();
@@ -73,7 +73,7 @@ fn flags_stay_those_that_the_spec_asks_for() {
     }
 }
 
-/// Their arguments would be lost; what is made of them has its sections all the same.
+/// Their arguments would be lost; the results still get function sections.
 fn macros_with_arguments_stay_as_they_are() {
     let (folder, text) = changed();
     let spec = folder.path().join("flags.spec");
@@ -98,7 +98,7 @@ fn bodies_are_kept_to_the_byte() {
     let expanded = |before: &str| {
         let mut rpm = Command::new("rpm");
         rpm.arg("--load").arg(&macros).arg("--load").arg(root().join("dist/rpm/macros.sediment"));
-        // The spec's own text, with blanks that rpm keeps.
+        // The spec file's own text, with blanks that rpm keeps.
         let spaced = "%global optflags %(echo '  %{optflags} ' | sed 's/$/ /')%{nil}";
         let eval = format!("{spaced}\n{before}\n===\n{shown}");
         let said = done(&rpm.args(["--define", "with_sediment 1", "--eval", &eval]).output().unwrap());
@@ -109,7 +109,7 @@ fn bodies_are_kept_to_the_byte() {
     assert_eq!(ordered.matches(FLAG).count(), 4, "{ordered}");
 }
 
-/// The macros for static graphs add the plugin alone, whatever the spec changes behind them.
+/// The macros for static graphs add only the plugin, whatever the spec file changes later.
 fn graphs_leave_flags_as_lazy_as_they_were() {
     let stock = said(Path::new(&case_file("flags.spec")), &[]);
     let folder = TempDir::new().unwrap();
@@ -132,7 +132,8 @@ fn graphs_leave_flags_as_lazy_as_they_were() {
     );
 }
 
-/// GCC and clang look for linkers by different names; the section's compiler is that of the toolchain that the spec names last.
+/// GCC and clang search linkers under different names; a section uses the compiler of the last toolchain that the spec
+/// file sets.
 fn the_linkers_follow_the_toolchain() {
     let (folder, text) = changed();
     let spec = folder.path().join("flags.spec");
@@ -158,7 +159,7 @@ fn the_linkers_follow_the_toolchain() {
     assert!(shown(&by_gcc).ends_with("/bin/sh -e"), "{}", shown(&by_gcc));
 }
 
-/// By conditions that rpm alone resolves; built as noarch, the changed spec is the one before.
+/// With conditions that only rpm can resolve; built as noarch, the changed spec file gives the same result as before.
 fn rpm_says_whether_a_package_is_noarch() {
     let (folder, text) = changed();
     let spec = folder.path().join("flags.spec");
@@ -177,7 +178,7 @@ fn rpm_says_whether_a_package_is_noarch() {
     let refused = change();
     assert!(!refused.status.success());
     assert!(err(&refused).starts_with("sediment: flags.spec:14: "), "{}", err(&refused));
-    // Whoever builds the changed one as noarch.
+    // For users who build the changed package as noarch.
     let before = said(&spec, &[]);
     under(&text, "_not");
     assert_eq!(said(&spec, &[]), before);

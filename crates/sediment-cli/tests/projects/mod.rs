@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A small project for each build system, of a program and, but for plain make, a shared library; and their profile.
+//! A small project for each build system with a program and (except for plain make) a shared library; and their
+//! profile.
 
 #![allow(dead_code)] // each test program uses its part
 
@@ -17,7 +18,7 @@ pub enum ProjectKind {
     Meson,
 }
 
-/// Number of functions in the program and in the library, each; those with an odd number are hot, the last first.
+/// Number of functions in the program, and in the library. Functions with an odd number are hot, the last one first.
 pub const FUNCTIONS: usize = 12;
 
 /// The project's files, each with its text.
@@ -138,8 +139,8 @@ executable('toy', 'program.c', link_with: library, install: true)
 /// Number of functions that the program of [`start`] calls.
 pub const CALLED: usize = 600;
 
-/// A program that calls its functions `f0`, `f1`, … once each, in the order in which they are defined, with so many bytes of others in
-/// between. Each has 17 bytes: without alignment no order could place them closer together.
+/// A program that calls its functions `f0`, `f1`, … once each in the order of their definition, with this number of
+/// other bytes in between. Each has 17 bytes, so that without alignment no order could place them closer together.
 pub fn start(between: usize) -> String {
     let (mut text, mut calls) = (String::new(), String::new());
     for number in 0..CALLED {

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// Variables of the environment by which a build would differ from machine to machine.
+/// Environment variables that would make a build depend on the machine.
 const SETTINGS: &[&str] = &[
     "MAKEFLAGS",
     "MAKELEVEL",
@@ -24,7 +24,7 @@ const SETTINGS: &[&str] = &[
     "RUSTFLAGS",
 ];
 
-/// Removes them from a command's environment, and those that cargo sets for a test.
+/// Removes them from a command's environment, and the variables that cargo sets for a test.
 pub fn without_settings(command: &mut Command) {
     for name in SETTINGS {
         command.env_remove(name);

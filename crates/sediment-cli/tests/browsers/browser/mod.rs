@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports in a browser: `tests/browsers/browser/report.py` drives Chromium, or Firefox with SEDIMENT_BROWSER=firefox. A folder named by
-//! SEDIMENT_SCREENSHOTS keeps pictures.
+//! Tests reports in a browser: `tests/browsers/browser/report.py` drives Chromium, or Firefox with
+//! SEDIMENT_BROWSER=firefox. SEDIMENT_SCREENSHOTS is a folder for screenshots.
 
 use crate::running::{done, sediment};
 use libtest_mimic::Trial;
@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Runs a check of a report; false where there is no browser.
+/// Runs a check of a report; false without a browser.
 fn is_driven(check: &str, page: &Path) -> bool {
     let is_there = |program: &str| {
         let version =
@@ -100,7 +100,7 @@ fn a_report_is_searched_clicked_and_read_by_keyboard_and_touch() {
     is_driven("use", &folder.path().join("layout.html"));
 }
 
-/// A report of functions of these names.
+/// Makes a report with functions of these names.
 fn report_of(names: &[String], folder: &Path) -> std::path::PathBuf {
     let functions = names.iter().zip(0..).map(|(name, at)| BinaryFunction {
         name: name.clone(),

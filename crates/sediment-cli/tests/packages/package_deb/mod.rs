@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Debian source packages: what `sediment package deb` changes in one, and what dpkg-buildpackage and debhelper make of it.
+//! Tests the changes of `sediment package deb` to Debian source packages, with dpkg-buildpackage and debhelper.
 
 mod toy;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use support::{Need, case, long};
 use toy::{Toy, words};
 
-/// Name, needs and test of a case.
+/// Name, requirements and test function of a case.
 type DebCase = (&'static str, Vec<Need>, fn());
 
 pub(crate) fn cases() -> Vec<Trial> {
@@ -52,7 +52,7 @@ pub(crate) fn cases() -> Vec<Trial> {
         Need::GccPluginHeaders("gcc"),
         Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
     ];
-    // Packages by the spec, and others, show the same in less time.
+    // The package that follows the documentation, and others, show the same in less time.
     let long_rows: &[DebCase] = &[
         (
             "graphs_of_the_compiler_are_kept",
@@ -91,7 +91,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// From a package that knows nothing of sediment to packages in their order, by one change.
+/// One change turns a package without sediment into a package with ordered programs.
 fn ordered(kind: ProjectKind) {
     let toy = Toy::new(kind);
     toy.add_sequence();
@@ -106,13 +106,13 @@ fn ordered(kind: ProjectKind) {
     assert!(log.contains(&format!("{outputs} of {outputs} outputs ordered")), "{log}");
     let names: Vec<String> = toy.packages().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), 2, "the package and its debug symbols: {names:?}");
-    // Nothing of the packages tells where the build was, or of the wrapper.
+    // The packages contain no trace of the build folder or the wrapper.
     let inside =
         toy.command("grep", &["-rlE", "sediment/ld|sediment-profiles", "debian/toy"]).output().unwrap();
     assert_eq!(words(&inside), "");
 }
 
-/// The oldest level of debhelper that the sequence serves, by debian/compat.
+/// The oldest compatibility level that the sequence supports, set by debian/compat.
 fn older_levels() {
     let toy = Toy::new(ProjectKind::Make);
     let control = toy.read("toy-1.0/debian/control");
@@ -123,7 +123,7 @@ fn older_levels() {
     assert!(log.contains("1 of 1 outputs ordered"), "{log}");
 }
 
-/// By a build option, in a build whose packages are the same.
+/// With a build option, in a build whose packages stay the same.
 fn graphs() {
     let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
@@ -140,7 +140,7 @@ fn graphs() {
         "{graph}"
     );
     assert!(toy.packages() == without, "the packages are not the same");
-    // Without the plugin it is said, and the build goes on.
+    // Without the plugin, a message is printed and the build continues.
     let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
     build.env("SEDIMENT_PLUGIN", plugin.join("nowhere.so"));
     let output = build.env("DEB_BUILD_OPTIONS", "nocheck sediment-graphs").output().unwrap();
@@ -148,10 +148,10 @@ fn graphs() {
     assert!(words(&output).contains("/nowhere.so is missing"), "{}", words(&output));
 }
 
-/// A path that GCC takes for likely, and that the recorded run does not take.
+/// A path that GCC assumes to be likely, but that the recorded run does not take.
 const WORK: &str = include_str!("../../projects/unlikely.c");
 
-/// Builds the packages with the compilers of a plugin; what the build said.
+/// Builds the packages with the compilers of a plugin; returns the output of the build.
 fn built_with(toy: &Toy, plugin: &Path, options: &str, more: &[(&str, &str)]) -> String {
     toy.remove_packages();
     let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
@@ -165,7 +165,7 @@ fn built_with(toy: &Toy, plugin: &Path, options: &str, more: &[(&str, &str)]) ->
 /// The profile in the source package.
 const PROFILE: &str = "toy-1.0/debian/sediment-profiles/toy.gv";
 
-/// Builds the package with numbered blocks, and records what it built: the counts are in its profile.
+/// Builds the package with numbered blocks, and records the built program: its profile has the counts.
 fn count_blocks(toy: &Toy, plugin: &Path) {
     built_with(toy, plugin, "sediment-blocks", &[]);
     let counted = toy.path("counted");
@@ -177,8 +177,8 @@ fn count_blocks(toy: &Toy, plugin: &Path) {
     assert!(imported.status.success() && counted.is_file(), "{}", words(&imported));
 }
 
-/// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
-/// Worth its time: eight builds of a package, each of which has to be equal to another, or has to differ, to the byte.
+/// From a package with numbered blocks, through a recording of its program, to a package compiled with the counts.
+/// Worth its time: eight builds of a package, each of which must be equal to another, or different, to the byte.
 fn blocks() {
     let toy = Toy::new(ProjectKind::Make);
     toy.write("toy-1.0/program.c", WORK);
@@ -206,7 +206,7 @@ fn blocks() {
     built("nopgo", &[]);
     assert!(toy.packages() == without, "left out it is not the stock build");
 
-    // A store of objects knows that the counts are part of what is compiled.
+    // A compiler cache must treat the counts as an input.
     let store = toy.path("store").display().to_string();
     let by_store = [("CC", "ccache gcc"), ("CCACHE_DIR", &store)];
     built("", &by_store);
@@ -215,13 +215,13 @@ fn blocks() {
     built("", &by_store);
     let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
     assert!(!symbols.contains(" work.cold\n"), "{symbols}");
-    // Without the plugin it is said, and the build goes on.
+    // Without the plugin, a message is printed and the build continues.
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
     assert!(log.contains(" 0 functions split by ") && log.contains(": /nowhere is missing"), "{log}");
 }
 
-/// Counters of an instrumented build by hand, in the profile of the source package.
+/// Puts the counters of an instrumented build, made by hand, into the profile of the source package.
 fn train(toy: &Toy) {
     toy.write("trained/program.c", WORK);
     let train = "cd ../trained && gcc -O2 -fprofile-generate -ftest-coverage program.c -o toy && ./toy >output && \
@@ -240,7 +240,7 @@ fn for_another_machine() -> Toy {
     toy
 }
 
-/// Builds the packages for AArch64; what the build said, and the stripped program.
+/// Builds the packages for AArch64; returns the output of the build, and the stripped program.
 fn cross_built(toy: &Toy, plugin: &Path, options: &str) -> (String, Vec<u8>) {
     toy.remove_packages();
     let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc", "-aarm64"]);
@@ -250,7 +250,7 @@ fn cross_built(toy: &Toy, plugin: &Path, options: &str) -> (String, Vec<u8>) {
     (words(&output), std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap())
 }
 
-/// A cross build takes the counters of this machine, and says what share fits.
+/// A cross build uses the counters of this machine, and prints the share that fits.
 fn cross_by_counters() {
     let toy = for_another_machine();
     train(&toy);
@@ -260,14 +260,14 @@ fn cross_by_counters() {
     assert!(by_counters != cross_built(&toy, &plugin, "nopgo").1, "counters change nothing");
 }
 
-/// A branch that no run takes, of a function whose graph is the same on AArch64.
+/// A branch that no run takes, in a function that has the same graph on AArch64.
 const SELDOM: &str = r#"#include <stdio.h>
 static int table[64];
 __attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
 int main(int count, char **words) { int sum = 0; for (int i = 0; i < 2000; i++) sum += seldom(i, count > 2); printf("%d %s\n", sum, words[0]); return 0; }
 "#;
 
-/// A cross build takes the counts of blocks of this machine.
+/// A cross build uses the block counts of this machine.
 fn cross_by_blocks() {
     let toy = for_another_machine();
     toy.write("toy-1.0/program.c", SELDOM);
@@ -280,8 +280,8 @@ fn cross_by_blocks() {
     assert!(!symbols().contains(" seldom.cold\n"), "{}", symbols());
 }
 
-/// From an instrumented build by hand to a package that is compiled by its counters: in other folders, and with any number of jobs, to the byte.
-/// Worth its time: seven builds, as with the counts of blocks.
+/// From an instrumented build, made by hand, to a package compiled with its counters: equal to the byte in other
+/// folders and with any number of jobs. Worth its time: seven builds, as for the block counts.
 fn counters() {
     let [toy, other] = [(), ()].map(|()| {
         let toy = Toy::new(ProjectKind::Make);
@@ -304,7 +304,7 @@ fn counters() {
     );
     let with = toy.packages();
     assert!(with != stock, "counters change nothing");
-    // The check says what share of the counters fits.
+    // The check prints the share of the counters that fits.
     assert!(log.contains("counters: 100.00 % "), "{log}");
     other.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     built(&other, "parallel=3", &[]);
@@ -312,7 +312,7 @@ fn counters() {
     built(&toy, "nopgo", &[]);
     assert!(toy.packages() == stock, "left out it is not the stock build");
 
-    // A changed function is compiled without, and the share falls.
+    // A changed function is compiled without counters, so the share falls.
     toy.write(
         "toy-1.0/program.c",
         &WORK.replace("  int sum = i;", "  int sum = i;\n  if (i == 77)\n    sink++;"),
@@ -326,7 +326,7 @@ fn counters() {
     assert!(share.parse::<f64>().unwrap() < 100.0, "{log}");
     toy.write("toy-1.0/program.c", WORK);
 
-    // A store of objects knows that the counters are part of what is compiled.
+    // A compiler cache must treat the counters as an input.
     let store = toy.path("store").display().to_string();
     let by_store = [("CC", "ccache gcc"), ("CCACHE_DIR", &store)];
     built(&toy, "", &by_store);
@@ -337,7 +337,7 @@ fn counters() {
     assert!(code() != counted, "objects of other counters came out of the store");
 }
 
-/// Findings of blhc in the log of a build, without the commands.
+/// Returns blhc's findings in the log of a build, without the commands.
 fn missing_flags(toy: &Toy, log: &str) -> Vec<String> {
     toy.write("log", log);
     let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
@@ -352,7 +352,7 @@ fn missing_flags(toy: &Toy, log: &str) -> Vec<String> {
     findings
 }
 
-/// The profile as if no blocks had been counted.
+/// Returns the profile without its block counts.
 fn without_blocks(profile: &str) -> String {
     let mut text = String::new();
     let mut rest = profile;
@@ -363,8 +363,8 @@ fn without_blocks(profile: &str) -> String {
     text + rest
 }
 
-/// By build option, by build profile and by a profile without functions, to the byte.
-/// Worth its time: it shows that a package without sediment is the stock build.
+/// A build option, a build profile and a profile without functions each give the stock build, to the byte. Worth its
+/// time: it shows that a package without sediment is the stock build.
 fn left_out() {
     let toy = Toy::new(ProjectKind::Make);
     toy.built(&[], "");
@@ -385,7 +385,7 @@ fn left_out() {
     assert!(log.contains("\nsediment: debian/sediment-profiles names no function"), "{log}");
     assert!(toy.packages() == stock, "a profile without functions");
     toy.write(profile, &functions);
-    // Twice the same with it, and not the stock build.
+    // Two builds with sediment are equal, and differ from the stock build.
     toy.built(&[], "");
     let ordered = toy.packages();
     assert!(ordered != stock);
@@ -393,7 +393,7 @@ fn left_out() {
     assert!(toy.packages() == ordered, "the same source gives the same packages");
 }
 
-/// A package that sets flags in every way that there is keeps them, and gets sections.
+/// A package that sets flags in every possible way keeps its flags, and gets sections.
 fn flags_stay() {
     let toy = Toy::new(ProjectKind::Make);
     toy.rules(
@@ -410,7 +410,7 @@ fn flags_stay() {
     assert!(checked.status.success(), "{}\n{log}", words(&checked));
 }
 
-/// Flags for the maintainer that stand in a file of a file that debian/rules includes, and in one that cannot be followed.
+/// The maintainer's flags are in a file that an included file includes, and in one whose name cannot be resolved.
 fn included_flags_stay() {
     let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
@@ -430,7 +430,7 @@ fn included_flags_stay() {
     }
 }
 
-/// A maintainer may have put it there; debhelper takes it once.
+/// A maintainer may have added the sequence here; debhelper loads it once.
 fn sequence_for_architectures() {
     let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
@@ -465,7 +465,7 @@ fn threshold() {
         let output = toy.command("sediment", &arguments).output().unwrap();
         assert!(output.status.success(), "{}", words(&output));
         toy.built(&[], "");
-        // Most of what the profile knows has another name now.
+        // Most functions of the profile now have other names.
         let source = toy.read("toy-1.0/program.c");
         let source = source.replace("program_1", "renamed_1").replace("program_9", "renamed_9");
         toy.write("toy-1.0/program.c", &source);
@@ -475,14 +475,15 @@ fn threshold() {
     }
 }
 
-/// The warning or error of the check.
+/// Returns the warning or error of the check.
 fn checked(log: &str, severity: &str) -> String {
     let beginning = format!("dh_sediment_check: {severity}: ");
     let mut lines = log.lines().filter(|line| line.starts_with(&beginning));
     lines.next().unwrap_or_else(|| panic!("{severity}: {log}")).to_owned()
 }
 
-/// Without -ffunction-sections nothing can be ordered: a warning, and with a threshold an error; neither speaks of what nobody set.
+/// Without -ffunction-sections nothing can be ordered: this is a warning, or an error if there is a threshold; neither
+/// mentions a setting that nobody made.
 fn fixed_flags() {
     let toy = Toy::new(ProjectKind::Make);
     toy.rules("override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\n");
@@ -508,7 +509,7 @@ fn fixed_flags() {
     assert!(warning.contains("-ffunction-sections") && !warning.contains("percent"), "{log}");
 }
 
-/// A profile that is renewed under another name.
+/// A profile is replaced by a newer one with another name.
 fn two_profiles() {
     let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
@@ -527,10 +528,10 @@ fn two_profiles() {
     assert!(log.contains(" the one in new.gv ") && !log.contains(" the one in toy.gv "), "{log}");
 }
 
-/// An AArch64 package by a profile from x86-64.
+/// An AArch64 package with a profile from x86-64.
 fn cross() {
     let toy = Toy::new(ProjectKind::Make);
-    // The libraries of that machine are no packages here.
+    // Libraries for that machine are not installed as packages.
     toy.rules("override_dh_shlibdeps:\n");
     toy.add_sequence();
     let log = toy.built(&["-aarm64"], "");
@@ -557,7 +558,7 @@ fn shown_first() {
     assert!(words(&output).contains("--apply"), "{}", words(&output));
     assert_eq!(toy.read("toy-1.0/debian/control"), before);
     assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
-    // The difference is one that can be applied, tabs of debian/rules included.
+    // The diff can be applied, including the tabs of debian/rules.
     let with_threshold = [&arguments[..], &["--min-coverage", "90"]].concat();
     let difference = toy.command("sediment", &with_threshold).output().unwrap().stdout;
     assert!(String::from_utf8_lossy(&difference).contains("+\tdh_sediment_check --min-coverage=90"));

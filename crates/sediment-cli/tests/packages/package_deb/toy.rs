@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small Debian source packages, one for each build system, and what builds them with the debhelper sequence of this checkout.
+//! Small Debian source packages, one for each build system, and the tools that build them with the debhelper sequence
+//! of this checkout.
 
 use crate::projects::ProjectKind;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use support::root;
 
-/// An unpacked source package `toy-1.0` in a folder of its own, with a profile beside it that is not part of it.
+/// An unpacked source package `toy-1.0` in a separate folder, with a profile next to it that is not part of it.
 pub struct Toy {
     pub folder: tempfile::TempDir,
 }
@@ -49,7 +50,7 @@ impl Toy {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// debian/rules, with more in front.
+    /// Writes debian/rules, with more lines at the beginning.
     pub fn rules(&self, more: &str) {
         self.write("toy-1.0/debian/rules", &format!("#!/usr/bin/make -f\n{more}\n%:\n\tdh $@\n"));
         let path = self.path("toy-1.0/debian/rules");
@@ -69,7 +70,7 @@ impl Toy {
         symlink(env!("CARGO_BIN_EXE_sediment"), self.path("bin/sediment")).unwrap();
     }
 
-    /// A program in the folder of the source package, as if sediment were installed.
+    /// Prepares a program in the folder of the source package, as if sediment were installed.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -85,7 +86,7 @@ impl Toy {
         command
     }
 
-    /// Puts the profile and the sequence into the package.
+    /// Adds the profile and the sequence to the package.
     pub fn add_sequence(&self) {
         let output = self
             .command("sediment", &["package", "deb", ".", "--profile", "../toy.gv", "--apply"])
@@ -94,7 +95,7 @@ impl Toy {
         assert!(output.status.success(), "{}", words(&output));
     }
 
-    /// The folder of GCC's plugin, and below it of what stands in front of the compilers.
+    /// Folder of GCC's plugin, which also contains the wrapper scripts for the compilers.
     pub fn plugin(&self) -> PathBuf {
         self.plugin_for("gcc")
     }
@@ -109,7 +110,7 @@ impl Toy {
         plugin
     }
 
-    /// Removes what was built before.
+    /// Removes the packages built before.
     pub fn remove_packages(&self) {
         for entry in std::fs::read_dir(self.folder.path()).unwrap() {
             let path = entry.unwrap().path();
@@ -119,7 +120,7 @@ impl Toy {
         }
     }
 
-    /// Builds the packages; what was built before is gone.
+    /// Builds the packages; removes earlier ones first.
     pub fn build(&self, arguments: &[&str], options: &str) -> Output {
         self.remove_packages();
         let mut all = vec!["-d", "-b", "-us", "-uc"];
@@ -129,14 +130,14 @@ impl Toy {
         command.output().unwrap()
     }
 
-    /// The log of a build that has to go well.
+    /// Returns the log of a build that must succeed.
     pub fn built(&self, arguments: &[&str], options: &str) -> String {
         let output = self.build(arguments, options);
         assert!(output.status.success(), "{}", words(&output));
         words(&output)
     }
 
-    /// The packages that were built, with their bytes.
+    /// Returns the built packages with their bytes.
     pub fn packages(&self) -> Vec<(String, Vec<u8>)> {
         let entries = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut packages: Vec<(String, Vec<u8>)> = entries
@@ -150,7 +151,7 @@ impl Toy {
     }
 }
 
-/// All that a program said.
+/// Returns all output of a program.
 pub fn words(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

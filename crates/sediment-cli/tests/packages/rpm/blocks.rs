@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RPM packages whose functions are compiled by the counts of their blocks, or by counters.
+//! RPM packages whose functions are compiled with block counts or counters.
 
 use crate::rpm::{RpmPackage, said_when_done};
 use crate::running::{done, sediment};
 use std::process::Command;
 
-/// A path that GCC takes for likely, and that no run takes.
+/// A path that GCC assumes to be likely, but that no run takes.
 const WORK: &str = include_str!("../../projects/unlikely.c");
 
-/// Folder of the scripts that load the plugin, as a macro's definition.
+/// Definition of a macro with the folder of the scripts that load the plugin.
 fn compilers(package: &RpmPackage) -> String {
     let folder = package.0.path("compilers");
     support::plugin::put_before_compilers("gcc", &folder);
@@ -17,7 +17,7 @@ fn compilers(package: &RpmPackage) -> String {
 
 const DEBUG: &str = "optflags -O2 -g";
 
-/// The package without a profile: its folder, the macro that names the plugin's compilers, and its digest.
+/// The package without a profile: its folder, the macro for the plugin's compilers, and its digest.
 fn stock() -> (RpmPackage, String, (String, String)) {
     let package = RpmPackage::new();
     std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
@@ -28,7 +28,7 @@ fn stock() -> (RpmPackage, String, (String, String)) {
     (package, compilers, without)
 }
 
-/// From an instrumented build by hand to one that is compiled by its counters.
+/// From an instrumented build, made by hand, to one compiled with its counters.
 pub fn units_are_compiled_by_counters() {
     let (package, compilers, without) = stock();
     let trained = package.0.path("trained");
@@ -51,8 +51,8 @@ pub fn units_are_compiled_by_counters() {
     assert_eq!(package.digest(), without, "without it is not the stock build");
 }
 
-/// Builds the package in another folder: the program has the same code and data. Its debug information tells the folder, and so does its
-/// build-id.
+/// Builds the package in another folder: the program has the same code and data. Its debug information contains the
+/// folder, so its build-id differs.
 fn code_is_the_same_elsewhere(package: &RpmPackage, compilers: &str) {
     let elsewhere = package.0.path("elsewhere");
     let defined = format!("_topdir {}", elsewhere.display());
@@ -70,7 +70,7 @@ fn code_is_the_same_elsewhere(package: &RpmPackage, compilers: &str) {
     assert!(here == code(&elsewhere));
 }
 
-/// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
+/// From a build with numbered blocks to one compiled with the counts of a recording.
 pub fn functions_are_compiled_by_counts() {
     let (package, compilers, without) = stock();
     let mut numbered = package.rpm("rpmbuild", &["--define", DEBUG]);
@@ -102,7 +102,7 @@ pub fn functions_are_compiled_by_counts() {
     package.built(&["--noclean", "--define", DEBUG, "--define", &compilers, "--without", "sediment"]);
     assert_eq!(package.digest(), without, "without it is not the stock build");
     assert!(!symbols().contains(" work.cold\n"));
-    // With link-time optimisation, as Fedora builds, the compiler of the link gets the counts.
+    // With link-time optimisation, as in Fedora, the compiler of the link gets the counts.
     package.built(&["--noclean", "--define", "optflags -O2 -g -flto=auto", "--define", &compilers]);
     assert!(symbols().contains(" work.cold\n"));
 }

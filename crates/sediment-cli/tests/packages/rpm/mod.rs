@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RPM packages built in the order of a profile by real rpmbuild: with the macros and with the change that `sediment package rpm`
-//! makes, with the original's spellings, and with what `make_sediment_rpmmacros` prints.
+//! RPM packages built in the order of a profile with real rpmbuild: with the macros and the change by `sediment package
+//! rpm`, with upstream sediment's spellings, and with the output of `make_sediment_rpmmacros`.
 
 mod blocks;
 use crate::build;
@@ -79,7 +79,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A package of the wrapper's program, in a folder of its own that is also the user's home.
+/// A package of the wrapper's program, in a folder that is also the user's home.
 struct RpmPackage(BuildFolder);
 
 const SPEC: &str = "Name:           prog
@@ -108,7 +108,7 @@ install -D -m 755 prog %{buildroot}%{_bindir}/prog
 %{_bindir}/prog
 ";
 
-/// As autoconf's, it tries to link before anything else is done.
+/// Like autoconf's configure, it first tries to link a program.
 const CONFIGURE: &str = "#!/bin/sh
 set -e
 echo 'int main(void) { return 0; }' >conftest.c
@@ -186,7 +186,7 @@ impl RpmPackage {
         said_when_done(&self.build(arguments))
     }
 
-    /// Makes the source package, and builds that one elsewhere.
+    /// Makes the source package, and builds it elsewhere.
     fn built_as_source(&self) -> String {
         let _ = std::fs::remove_dir_all(self.0.path("top"));
         let source = self.rpm("rpmbuild", &["-bs", "--nodeps", "prog.spec"]).output().unwrap();
@@ -200,14 +200,15 @@ impl RpmPackage {
         said_when_done(&build.args(["--rebuild", "--nodeps"]).args(&packed).output().unwrap())
     }
 
-    /// With a GNU ld that knows `--section-ordering-file`, and as the original's pages call rpmbuild.
+    /// With a GNU ld that supports `--section-ordering-file`, and with rpmbuild called as in upstream sediment's
+    /// documentation.
     fn built_with_newer_linker(&self, arguments: &[&str]) -> String {
         let mut build = self.rpm("rpmbuild", arguments);
         build.env("COMPILER_PATH", newer_linker()).args(["-ba", "--nodeps", "prog.spec"]);
         said_when_done(&build.output().unwrap())
     }
 
-    /// The digest of the built package's contents, and what its header says of files and dependencies.
+    /// Digest of the package's contents, and the data on files and dependencies in its header.
     fn digest(&self) -> (String, String) {
         let ask = |format: &str| {
             let found: Vec<PathBuf> = ["x86_64", "aarch64"]
@@ -219,7 +220,7 @@ impl RpmPackage {
             let output = Command::new("rpm").args(["-qp", "--qf", format]).args(&found).output().unwrap();
             done(&output)
         };
-        // Files named by their build-id change with the contents.
+        // Names that contain a build-id change with the contents.
         let about: String = ask("[%{FILENAMES} %{FILEMODES}\\n][%{REQUIRES}\\n][%{PROVIDES}\\n]")
             .lines()
             .filter(|line| !line.contains(".build-id/"))
@@ -243,7 +244,7 @@ fn said_when_done(output: &Output) -> String {
     out(output) + &err(output)
 }
 
-/// Tells if a line on standard error has this beginning and this datum.
+/// True if a line on standard error has this beginning and contains this text.
 fn has_line(output: &Output, beginning: &str, datum: &str) -> bool {
     err(output).lines().any(|line| line.starts_with(beginning) && line.contains(datum))
 }
@@ -252,7 +253,7 @@ fn from_a_stock_spec_to_a_verified_package() {
     let package = RpmPackage::new();
     done(&package.change(&["--apply"]));
     let said = package.built(&[]);
-    // What was found of the package's program, and where its symbols are.
+    // The share of the package's program that is placed, and the source of its symbols.
     let all_placed = |said: &str, symbols: &str| {
         let line = said.lines().find(|line| line.starts_with("/usr/bin/prog: ")).unwrap_or(said);
         assert!(line.contains(": 100.00 % ") && line.contains(symbols), "{symbols}: {line}");
@@ -267,10 +268,10 @@ fn from_a_stock_spec_to_a_verified_package() {
     let without = package.digest();
     assert_ne!(without.0, first.0);
     assert_eq!(without.1, first.1, "files or dependencies differ");
-    // A stripped file is checked as it was linked.
+    // A stripped file is checked in its linked form.
     let strip = "__os_install_post strip %{buildroot}%{_bindir}/prog";
     all_placed(&package.built(&["--define", strip]), " symbol table as linked, ");
-    // One whose symbols were split off is checked by what they became.
+    // A file whose symbols were split off is checked with its debug file.
     let folder = "%{buildroot}/usr/lib/debug%{_bindir}";
     let split = format!(
         "__os_install_post mkdir -p {folder} && cd {folder} && objcopy --only-keep-debug %{{buildroot}}%{{_bindir}}/prog prog.debug && \
@@ -307,7 +308,7 @@ fn a_profile_that_does_not_fit_fails_the_check() {
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
     assert!(has_line(&output, "sediment: prog: ", " 95.00 %"), "{}", err(&output));
-    // Of other programs altogether.
+    // A profile of other programs.
     std::fs::write(package.0.path("prog.gv"), stale.replace("label=\"prog\"", "label=\"other\"")).unwrap();
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
@@ -322,7 +323,7 @@ fn packages_without_sections_or_with_renamed_functions_are_checked() {
     let package = RpmPackage::new();
     done(&package.change(&["--apply"]));
     let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
-    // As helpers of a program are installed; the build-id is another, as rpm makes it for each package.
+    // Installed like a program's helpers; the build-id differs, because rpm changes it for each package.
     let renamed = spec.replace("%{_bindir}/prog", "%{_libexecdir}/x/real-prog");
     package.spec(&renamed);
     let another_id = "__os_install_post objcopy -R .note.gnu.build-id %{buildroot}%{_libexecdir}/x/real-prog";
@@ -330,7 +331,7 @@ fn packages_without_sections_or_with_renamed_functions_are_checked() {
         let said = package.built(more);
         assert!(said.contains("/usr/libexec/x/real-prog: "), "{said}");
     }
-    // One of two programs is compiled by flags of its own.
+    // One of two programs is compiled with its own flags.
     let two = spec.replace("\nmake\n", "\nmake\ngcc -O2 -w a.c b.c main.c -o fixed\n");
     let two = two.replace(
         "%{buildroot}%{_bindir}/prog\n",
@@ -350,13 +351,13 @@ fn packages_without_sections_or_with_renamed_functions_are_checked() {
     assert!(has_line(&output, "sediment: fixed: ", "-ffunction-sections"), "{said}");
 }
 
-/// With the plugin in the build of a package that stays the same.
+/// With the plugin in the build of a package that must stay the same.
 fn graphs_of_the_compiler_are_kept() {
     let package = RpmPackage::new();
     package.built(&[]);
     let without = package.digest();
     let spec = SPEC.replace("%setup -q\n", "%setup -q\n%sediment_graphs_begin\n");
-    // Two files of one name have a graph each.
+    // Two files with the same name have a graph each.
     let twice = "mkdir %{buildroot}/x\ncp %{buildroot}%{_bindir}/prog %{buildroot}/x\n%sediment_graphs_end\nrm -r %{buildroot}/x\n";
     package.spec(&spec.replace("\n%files\n", &format!("{twice}\n%files\n")));
     let macros = support::root().join("dist/rpm/macros.sediment-static").display().to_string();
@@ -389,12 +390,12 @@ fn flags_have_sections_once() {
     }
 }
 
-/// Macros that set flags as Fedora does, link-time optimisation among them.
+/// Macros that set flags like Fedora's, including link-time optimisation.
 fn fedoras_flags() -> String {
     support::root().join("proofs/inputs/rpm/macros.flags").display().to_string()
 }
 
-/// Three programs in one package, by the flags that rpm has for each language and by Fedora's.
+/// Three programs in one package, with rpm's flags for each language and with Fedora's.
 fn programs_in_every_language_with_link_time_optimisation_or_not() {
     let package = RpmPackage::new();
     let (mut c, mut fortran, mut calls) = (String::new(), String::new(), String::new());
@@ -403,7 +404,7 @@ fn programs_in_every_language_with_link_time_optimisation_or_not() {
             c,
             "__attribute__((noinline, noclone)) int s{step}(int x) {{ sink += x; return x * {step} + sink; }}"
         );
-        // No compiler puts what prints in the place of two calls.
+        // No compiler replaces two calls by this printing function.
         let _ = writeln!(
             fortran,
             "integer function s{step}(x)\n  integer, intent(in) :: x\n  write (*, *) x, x + {step}\n  s{step} = x * {step} + 1\nend function"
@@ -486,7 +487,7 @@ fn a_change_is_shown_before_it_is_made() {
     assert!(err(&refused).contains("%prep"), "{}", err(&refused));
 }
 
-/// Settings and the older orders that they name are sources; what they ask for is not said again in the spec.
+/// Settings, and the older orders that they list, are sources; their values are not repeated in the spec file.
 fn settings_are_sources_and_count() {
     let package = RpmPackage::new();
     let folder = package.0.path("profs");
@@ -507,7 +508,7 @@ fn settings_are_sources_and_count() {
     assert!(diff.contains(sources) && diff.contains("%sediment_check}\n"), "{diff}");
     let said = package.built_as_source();
     assert!(said.contains("/usr/bin/prog: 100.00 % "), "{said}");
-    // Most of the profile is not there any more: that is below what the settings ask for.
+    // Most of the profile is no longer in the program, which is below the threshold in the settings.
     let text = std::fs::read_to_string(package.0.path("prog.prof")).unwrap();
     let stale = text.replace("\"a", "\"old_a").replace("\"b", "\"old_b");
     std::fs::write(package.0.path("prog.prof"), stale).unwrap();
@@ -516,7 +517,8 @@ fn settings_are_sources_and_count() {
     assert!(has_line(&output, "sediment: prog: ", " 95.00 %"), "{}", err(&output));
 }
 
-/// Several files, an archive and a folder of the unpacked sources are in the source package; a folder that is a source is not.
+/// Several files, an archive and a folder of the unpacked sources are in the source package; a folder used as a source
+/// is not.
 fn profiles_of_every_kind_are_rebuilt_elsewhere() {
     let package = RpmPackage::new();
     let folder = package.0.path("profs");
@@ -537,7 +539,7 @@ fn profiles_of_every_kind_are_rebuilt_elsewhere() {
     assert!(made.success());
     let archived = spec.replace("map", "profs.tar.gz").replace("Source2:        prog.prof\n", "");
     let prepared = |what: &str| spec.replace("%sediment_prep %{SOURCE1} %{SOURCE2}", what);
-    // Called twice, all of them count.
+    // If it is called twice, all of them count.
     let twice = prepared("%sediment_prep %{SOURCE2}") + "\n";
     let twice = twice.replace("%build\n", "%{?with_sediment:%sediment_prep %{SOURCE1}}\n\n%build\n");
     let alone = archived.replace("Source1:        profs.tar.gz\n", "");
@@ -551,7 +553,7 @@ fn profiles_of_every_kind_are_rebuilt_elsewhere() {
         let said = package.built_as_source();
         assert!(said.contains("/usr/bin/prog: 100.00 % "), "{what}: {said}");
     }
-    // Two of one name in an archive: none is lost without a word.
+    // Two files with the same name in an archive: none is lost without a message.
     let make = "mkdir profs/a profs/b && cp profs/prog.prof profs/a && cp profs/prog.prof profs/b && tar -czf profs.tar.gz profs/a profs/b";
     assert!(
         Command::new("sh").current_dir(package.0.0.path()).args(["-c", make]).status().unwrap().success()
@@ -566,7 +568,7 @@ fn profiles_of_every_kind_are_rebuilt_elsewhere() {
     assert!(has_line(&output, "sediment_prep: ", "/profs is a folder"), "{}", err(&output));
 }
 
-/// A profile goes into SOURCES where the spec lies in SPECS, as rpmbuild has its folders.
+/// If the spec file is in SPECS, as in rpmbuild's layout, a profile goes to SOURCES.
 fn sources_are_found_as_rpmbuild_finds_them() {
     let package = RpmPackage::new();
     let below = |folder: &str| package.0.path(folder);
@@ -584,7 +586,7 @@ fn sources_are_found_as_rpmbuild_finds_them() {
     assert!(said_when_done(&output).contains("/usr/bin/prog: 100.00 % "));
 }
 
-/// GCC calls the wrapper whichever linker it is told to call, and that one is called.
+/// GCC calls the wrapper for any selected linker, and the wrapper calls that linker.
 fn the_linker_that_was_chosen() {
     let build = BuildFolder::new();
     std::fs::create_dir(build.path("gcc")).unwrap();
@@ -607,14 +609,14 @@ fn the_linker_that_was_chosen() {
     }
 }
 
-/// The linker that knows `--section-ordering-file`, for every compiler below.
+/// The linker with `--section-ordering-file`, for every compiler below.
 fn newer_linker() -> String {
     support::linker_folder("gnu-ld-2.44").unwrap().canonicalize().unwrap().display().to_string()
 }
 
 const VERIFIED: &str = "%check\nsediment verify prog --order %{__global_link_order} --profile %{call_graph} --min-coverage 95\n\n";
 
-/// The change to a spec that the principles of operation of the original show, in its words.
+/// The change to a spec file from upstream sediment's documentation, in its spelling.
 fn the_originals_spec_as_written() {
     let package = RpmPackage::new();
     let head = "%bcond opt 1

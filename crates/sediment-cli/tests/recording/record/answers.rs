@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results of a recording on the screen and in the folder: five lines at most, the programs asked for, an older profile.
+//! Output of a recording on the screen and in the folder: at most five lines, the selected programs, an older profile.
 
 use super::*;
 use crate::running::out;
@@ -48,11 +48,11 @@ fn a_recording_is_told_in_five_lines() {
     assert!(lines.len() <= 5, "{said}");
     let next = "next: sediment order recorded.gv --binary plain --linker auto -o recorded.order";
     assert_eq!(lines.last(), Some(&next), "{said}");
-    // A shell that works most itself is one more warning.
+    // A shell that does most of the work itself causes one more warning.
     let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; cat /dev/null";
     let of_shell = err(&record(&shop, &[], &["sh", "-c", busy]));
     assert!(of_shell.lines().count() <= 5, "{of_shell}");
-    // What is there already is kept.
+    // An existing file is kept.
     let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
     let again = err(&record(&shop, &[], &["./plain"]));
     assert!(again.contains("recorded.gv.old"), "{again}");
@@ -60,7 +60,8 @@ fn a_recording_is_told_in_five_lines() {
     let detailed = err(&record(&shop, &["-v"], &command));
     assert!(detailed.lines().count() > 5, "{detailed}");
     assert_eq!(err(&record(&shop, &["--quiet"], &["./plain"])), "");
-    // A recording that ends before its program says how long it was itself, and on a terminal for what it waits.
+    // A recording that ends before its program prints its own duration, and on a terminal also that it waits for the
+    // program.
     let begun = Instant::now();
     let early = err(&record(&shop, &["--seconds", "0.2"], &["sh", "-c", "./plain; sleep 2"]));
     let seconds =
@@ -92,11 +93,11 @@ fn short_recordings_are_a_warning() {
     };
     let warnings = warned(&[]);
     assert!(warnings.len() == 1 && !warnings[0].contains("processor"), "{warnings:?}");
-    // First uses are exact, however short the run.
+    // First uses are exact even in a short run.
     assert!(warned(&["--startup"]).is_empty());
 }
 
-/// A program that sleeps gets as little of a processor as one on a machine that has none left.
+/// A sleeping program gets as little processor time as a program on a fully loaded machine.
 fn programs_without_a_processor_are_a_warning() {
     let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
@@ -119,7 +120,7 @@ fn programs_are_kept_by_their_names() {
         err(&none)
     );
     assert_eq!(std::fs::read(shop.path().join("recorded.gv")).unwrap(), older, "left as it was");
-    // Nothing comes next after a profile on standard output, and nothing is put beside it.
+    // With a profile on standard output, no next command is printed, and no file is written next to it.
     let printed = |more: &[&str]| {
         let mut printed = Command::new(env!("CARGO_BIN_EXE_sediment"));
         printed.args(["record", "--method", "breakpoints", "-o", "-"]).args(more).args(["--", "./plain"]);
@@ -148,7 +149,7 @@ fn other_methods_keep_all_beside_the_output() {
     assert!(code(&printed) == 1 && !out(&printed).contains("digraph") && !shop.path().join("-.all").exists());
 }
 
-/// As git and the git of its folder of commands.
+/// Like git, and git in its folder of commands.
 fn two_files_of_one_name_are_a_warning() {
     let shop = RecordingFolder::new();
     let first = shop.compile("tool", &programs::plain(), &[]);

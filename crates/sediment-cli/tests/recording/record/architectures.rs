@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of another architecture than the recorder's: 32-bit ones of x86, and files that the kernel does not start. They do what they
-//! do without a recorder, and that they were not recorded is said.
+//! Programs of other architectures than the recorder's: 32-bit x86 programs, and files that the kernel does not start.
+//! They behave as without a recorder, and a message reports that they were not recorded.
 
 use super::{RecordingFolder, code, err, firsts, repeated, repeats, text};
 use libtest_mimic::Trial;
@@ -17,7 +17,8 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A static program of 32 bits: calls functions, forks a child that does so too, and ends with 7. With an argument, it executes that.
+/// A static 32-bit program: calls functions, forks a child that does the same, and exits with 7. It executes its
+/// argument if it has one.
 const OF_32_BITS: &str = r#"
 .text
 .globl _start
@@ -81,7 +82,7 @@ text: .ascii "32 bits\n"
 .section .note.GNU-stack, "", @progbits
 "#;
 
-/// A program that executes its argument, or says why it cannot.
+/// A program that executes its argument, or prints why it cannot.
 const EXECS: &str = "#include <errno.h>\n#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n\
     __attribute__((noinline)) int before(int x) { __asm__ volatile(\"\"); return x + 1; }\n\
     __attribute__((noinline)) int after(int x) { __asm__ volatile(\"\"); return x + 2; }\n\
@@ -94,7 +95,7 @@ const EXECS: &str = "#include <errno.h>\n#include <stdio.h>\n#include <string.h>
 
 const OPTIONS: [&[&str]; 3] = [&["--overhead", "40%"], &["--startup"], &["--startup", "--trampolines"]];
 
-/// The program of 32 bits, or why none can run.
+/// Returns the 32-bit program, or the reason why none can run.
 fn of_32_bits(shop: &RecordingFolder) -> Result<PathBuf, &'static str> {
     if !cfg!(target_arch = "x86_64") {
         return Err("its program is assembly for x86");
@@ -131,7 +132,7 @@ fn is_told(recorded: &Output, program: &Path) -> bool {
     err(recorded).lines().any(|line| line.contains("architecture") && line.ends_with(text(program)))
 }
 
-/// There is nothing to record: that is said, and no profile is made.
+/// There is nothing to record: a message says so, and no profile is written.
 fn programs_of_32_bits_run_unrecorded() {
     let (shop, times) = (RecordingFolder::new(), repeats());
     let program = match of_32_bits(&shop) {
@@ -151,7 +152,7 @@ fn programs_of_32_bits_run_unrecorded() {
     }
 }
 
-/// A program executes one of 32 bits, which forks and executes the first one again: what has 64 bits is recorded.
+/// A program executes a 32-bit one, which forks and executes the first one again: the 64-bit parts are recorded.
 fn execs_of_32_bits_and_back() {
     let (shop, times) = (RecordingFolder::new(), repeats());
     let small = match of_32_bits(&shop) {
@@ -175,7 +176,7 @@ fn execs_of_32_bits_and_back() {
     }
 }
 
-/// A file whose header names a machine that the kernel does not know: the program goes on behind its failed call.
+/// The file's header has a machine that the kernel does not support: the program continues after its failed call.
 fn execs_of_another_machine_fail_as_without() {
     let shop = RecordingFolder::new();
     let execs = shop.compile("execs", EXECS, &[]);
@@ -189,14 +190,14 @@ fn execs_of_another_machine_fail_as_without() {
         assert_eq!(code(&recorded), 9, "{}", err(&recorded));
         assert!(firsts(&shop.profile(), "execs").iter().any(|(_, name)| name == "after"));
     }
-    // Started as the C library does it, a shell reads it.
+    // If it is started as the C library does it, a shell reads it.
     let by_shell = without(&["env", text(&foreign)]);
     let recorded = shop.record(&[], &[text(&foreign)]).output().unwrap();
     same(&recorded, &by_shell);
     assert_eq!(code(&recorded), code(&by_shell), "{}", err(&recorded));
 }
 
-/// A copy of a program for the machine of the number 0xfffe, which no kernel has.
+/// A copy of a program for machine number 0xfffe, which no kernel supports.
 fn foreign(shop: &RecordingFolder, program: &Path) -> PathBuf {
     const E_MACHINE: usize = 18;
     let mut bytes = std::fs::read(program).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--method call-sites` for a part of the time: in bursts, and of processes that run already.
+//! `--method call-sites` for a part of the time: in bursts, and for processes that are already running.
 
 use super::call_sites::{record, recorder_of};
 use super::{RecordingFolder, calls, code, err, text};
@@ -58,7 +58,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Records the program, which does what it does alone. Returns the profile, and what the recorder said.
+/// Records the program, which must behave as without a recorder. Returns the profile and the recorder's output.
 fn recorded_rounds(options: &[&str], rounds: u64) -> (Profile, String) {
     let shop = RecordingFolder::new();
     let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
@@ -68,7 +68,7 @@ fn recorded_rounds(options: &[&str], rounds: u64) -> (Profile, String) {
     (shop.profile(), said)
 }
 
-/// Calls are counted in bursts: they stand for all, and what is called once is seen at any time.
+/// Calls counted in bursts represent all calls, and a function that is called once is found at any time.
 fn bursts() {
     let rounds = 60_000_000;
     let (profile, said) = recorded_rounds(&["--overhead", "20"], rounds);
@@ -78,7 +78,7 @@ fn bursts() {
         let share = counted("turn", to) / counted("rounds", "turn") / share;
         assert!((0.9..1.1).contains(&share), "{to}: {share}, {said}");
     }
-    // Bursts are of time, in which a busy machine may do less.
+    // Bursts have a fixed duration, in which a busy machine may do less.
     let found = counted("rounds", "turn") / (2 * rounds) as f64;
     assert!((0.4..2.5).contains(&found), "{found}, {said}");
     assert_eq!(calls(&profile, "rounds", "rare"), 1, "{said}");
@@ -86,7 +86,7 @@ fn bursts() {
     assert!((1_000..900_000).contains(&uncertain.0), "{uncertain:?}");
 }
 
-/// Threads note which functions run close in time, and are counted as exactly as without that.
+/// Threads note which functions run close in time, and their calls are counted as exactly as without it.
 fn affinity() {
     let rounds = 10_000_000;
     let (profile, _) = recorded_rounds(&["--exact", "--affinity"], rounds);
@@ -97,7 +97,7 @@ fn affinity() {
         let found = edges.filter(|(caller, callee, _)| is_it(*caller, from) && is_it(*callee, to));
         found.filter_map(|(.., facts)| facts.affinity).sum::<u128>()
     };
-    // three is called three times in a row, from turn; one by a pointer.
+    // three is called three times in a row by turn; one is called through a pointer.
     let [one, three, back] = [near("turn", "one"), near("turn", "three"), near("three", "turn")];
     assert!(one > 100 && three > 2 * one && back > 2 * one, "{one} {three} {back}");
     assert_eq!(calls(&profile, "rounds", "turn"), 2 * rounds);
@@ -118,13 +118,14 @@ fn expected(shop: &RecordingFolder, rounds: u64) -> Vec<u8> {
     output.stdout
 }
 
-/// Our mappings in a process.
+/// Number of our mappings in a process.
 fn ours_in(process: u32) -> usize {
     let mapped = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     mapped.lines().filter(|line| line.contains("/memfd:sediment")).count()
 }
 
-/// A process is attached to twice: its calls are counted, nothing of ours stays, and it does what it does alone.
+/// The recorder attaches to a process twice: its calls are counted, nothing of ours stays, and it behaves as without a
+/// recorder.
 fn running() {
     const ROUNDS: u64 = 150_000_000;
     let shop = RecordingFolder::new();
@@ -140,7 +141,7 @@ fn running() {
         assert!(turns > 1000.0, "{said}");
         let share = calls(&profile, "turn", "three") as f64 / turns / 3.0;
         assert!((0.9..1.1).contains(&share), "{share}, {said}");
-        // A thread that gets no processor stays in a stub, which is said.
+        // A thread that gets no processor stays in a stub, which a message reports.
         if !said.contains("keep the recorder's memory") {
             assert_eq!(ours_in(program.id()), 0, "{said}");
         }
@@ -161,7 +162,7 @@ fn recorder_is_killed() {
             .spawn()
             .unwrap();
         std::thread::sleep(Duration::from_millis(moment));
-        // At first there is no tracing process, or a child that asks the kernel what it may do and ends.
+        // At first there is no tracing process, or a child that checks its permissions in the kernel and ends.
         let killed =
             |id: u32| Command::new("kill").args(["-KILL", &id.to_string()]).status().unwrap().success();
         let tracing = recorder_of(recorder.id());

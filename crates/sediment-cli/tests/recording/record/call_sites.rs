@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--method call-sites`: programs of many kinds do what they do without it, and every call is counted.
+//! `--method call-sites`: programs of many kinds behave as without it, and every call is counted.
 
 use super::{RecordingFolder, calls, code, err, firsts, number_of, text};
 use libtest_mimic::Trial;
@@ -52,7 +52,7 @@ pub(super) fn record(shop: &RecordingFolder, options: &[&str], command: &[&str])
     record
 }
 
-/// Runs a program without and with a recorder: it does the same. The output and the profile.
+/// Runs a program with and without a recorder, and checks that it behaves the same. Returns the output and the profile.
 fn compare(shop: &RecordingFolder, command: &[&str]) -> (Output, Profile) {
     let plain = Command::new(command[0]).args(&command[1..]).current_dir(shop.path()).output().unwrap();
     let recorded = record(shop, &[], command).output().unwrap();
@@ -150,7 +150,7 @@ fn expect_kinds(profile: &Profile, when: &str) {
 }
 
 fn every_kind_of_call_is_counted() {
-    // At -O1 GCC jumps at the end of functions only if told.
+    // At -O1 GCC makes tail calls only if an option requests them.
     for flags in
         [&["-O2"][..], &["-O1", "-foptimize-sibling-calls", "-no-pie", "-fno-pie"], &["-O2", "-fno-plt"]]
     {
@@ -160,7 +160,7 @@ fn every_kind_of_call_is_counted() {
         let (_, profile) = compare(&shop, &[text(&program)]);
         expect_kinds(&profile, &when);
         let first = std::fs::read(shop.path().join("recorded.gv")).unwrap();
-        // What a killed program has counted is kept. It may have made its last calls in another order.
+        // The counts of a killed program are kept. Its last calls may have been in another order.
         let (_, profile) = compare(&shop, &[text(&program), "killed"]);
         expect_kinds(&profile, &when);
         compare(&shop, &[text(&program)]);
@@ -178,7 +178,7 @@ fn static_programs_are_counted() {
     }
 }
 
-/// Without symbols, functions are addresses; the counts are those of the same file with symbols.
+/// Without symbols, functions are addresses; the counts equal those of the same file with symbols.
 fn stripped_programs_are_counted() {
     let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2", "-Wl,--build-id"]);
@@ -312,7 +312,7 @@ fn exceptions() {
     assert_eq!((asked("_ZN3One5value"), asked("_ZN3Two5value")), (500, 500));
 }
 
-/// Signals at any place, on a stack of their own, and a filter that allows no more system calls than the program makes.
+/// Signals at any point, on a separate stack, and a filter that allows only the system calls of the program.
 const SIGNALS: &str = r#"
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -368,7 +368,7 @@ fn signals_and_seccomp() {
     assert!(calls(&profile, "on_alarm", "from_handler") >= 50);
 }
 
-/// Runs for a second or more, and tells whether its code is as in the file.
+/// Runs for a second or more, and prints whether its code equals the file.
 const RUNS_ON: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -407,7 +407,7 @@ fn recording_ends_before() {
     assert!(calls(&profile, "main", "called") > 1000 && calls(&profile, "through", "called") > 1000);
 }
 
-/// A recording is over when the program has ended that was started, whatever it leaves behind.
+/// A recording ends when the started program has ended, even if other processes remain.
 fn outlived() {
     let shop = RecordingFolder::new();
     let begun = Instant::now();
@@ -417,7 +417,7 @@ fn outlived() {
     let child = String::from_utf8_lossy(&recorded.stdout).trim().to_owned();
     let is_untraced = |status: &str| status.contains("TracerPid:\t0\n");
     let mut status = String::new();
-    // It may be about to become `sleep`.
+    // It may be about to execute `sleep`.
     while begun.elapsed() < Duration::from_secs(60) {
         status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
         if status.contains("State:\tS") || !is_untraced(&status) {
@@ -432,7 +432,8 @@ fn outlived() {
     shop.profile();
 }
 
-/// Threads that start programs: while the recording ends, some wait for a child in the kernel, and some end for a program that begins.
+/// Threads that start programs: when the recording ends, some wait for a child in the kernel, and some end because
+/// another executes a program.
 const BEGINS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -485,7 +486,7 @@ fn ends_while_programs_begin() {
     }
 }
 
-/// The recorder is killed at any moment of a start: the program and those that it starts run on.
+/// The recorder is killed at any moment of a start: the program and its children run on.
 fn recorder_is_killed() {
     let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
@@ -528,7 +529,7 @@ fn other_rights() {
     let placed = folder.join("rights");
     std::fs::copy(&program, &placed).unwrap();
     std::fs::set_permissions(&placed, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    // Recorded as root, from a shell: the program has its rights, and is left alone.
+    // Recorded as root, through a shell: the program has its rights, and is not recorded.
     let recorded = record(&shop, &[], &["setpriv", "--reuid", "65534", text(&placed)]).output().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "1\n", "{}", err(&recorded));
@@ -542,7 +543,7 @@ fn tracers_work() {
     assert_eq!(code(&recorded), 6, "{}", err(&recorded));
     let traced = std::fs::read_to_string(shop.path().join("traced")).unwrap();
     assert!(traced.contains("execve") && traced.contains("exited with 6"), "{traced}");
-    // Alone, there is nothing to record; the exit code is the program's.
+    // Without other programs there is nothing to record; the exit code is the program's.
     let recorded = record(&shop, &[], &["strace", "-o", "traced", "sh", "-c", "exit 6"]).output().unwrap();
     assert_eq!(code(&recorded), 6, "{}", err(&recorded));
 }
@@ -565,7 +566,7 @@ fn refusals() {
         assert_eq!(code(&refused), 2, "{options:?}: {}", err(&refused));
         assert!(err(&refused).contains("hint: use "), "{options:?}: {}", err(&refused));
     }
-    // A limit of memory would be reached earlier with our memory in it.
+    // With our memory in it, the program would reach a memory limit earlier.
     let program = shop.compile("kinds", KINDS, &["-O2"]);
     let limited = format!("ulimit -v 200000; exec {}", text(&program));
     let recorded = record(&shop, &[], &["sh", "-c", &limited]).output().unwrap();
@@ -573,7 +574,7 @@ fn refusals() {
     assert!(err(&recorded).contains("limit of memory"), "{}", err(&recorded));
 }
 
-/// Becomes another program under a filter that allows everything, as containers have one.
+/// Executes another program under a filter that allows everything, as containers do.
 const FILTERS: &str = r#"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -587,7 +588,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Nobody names a method: every call is counted, unless breakpoints alone do what is asked, or record the program.
+/// Without a given method, every call is counted, unless only breakpoints support the options, or can record the
+/// program.
 fn chosen_method() {
     let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
@@ -605,7 +607,7 @@ fn chosen_method() {
     };
     let method = |options: &[&str]| method_under(&[], options);
     let usual = method(&[]);
-    // Or by branch records, where the processor has them.
+    // Or branch records, if the processor has them.
     assert!(["call-sites", "perf-branches"].contains(&&*usual), "{usual}");
     assert_eq!(method(&["--exclude", "libc.so.6"]), usual);
     assert_eq!(method(&["--overhead", "5"]), usual);
@@ -615,7 +617,7 @@ fn chosen_method() {
         let chosen = method(asked);
         assert!(["breakpoints", "perf-branches"].contains(&&*chosen), "{asked:?}: {chosen}");
     }
-    // What confines us confines the program, which call sites would leave alone.
+    // Restrictions of the recorder also apply to the program, which call sites then would not record.
     for confined in
         [&["prlimit", "--as=8000000000"][..], &["prlimit", "--fsize=800000000"], &[text(&filters)]]
     {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that are hard on a tracer, in the forms that are recorded in different ways: as built, stripped, with a map of blocks, and
-//! with lines alone.
+//! Programs that are difficult to trace, in the forms that are recorded in different ways: as built, stripped, with a
+//! map of blocks, and with lines only.
 
 use super::{
     RecordingFolder, code, compilers::COMPILERS, err, firsts, programs, repeated, repeated_alone, repeats,
@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Trial> {
             BuildForm::Stripped => &strips,
             BuildForm::Mapped => COMPILERS[0].needs,
         };
-        // Programs that start others take longest, and are whole in each run.
+        // Programs that start others take longest, and are always run in the form `Whole`.
         let case = if form != BuildForm::Whole && program == "spawns" { repeated_alone } else { repeated };
         case(name, needs, move || same_as_without(form, program, &source(), expected))
     };
@@ -66,7 +66,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 impl BuildForm {
-    /// Options of `record` for all that is to be found.
+    /// Options of `record` that record as much as possible.
     pub(crate) fn options(self) -> &'static [&'static str] {
         if self == Self::Mapped { &["--blocks", "always"] } else { &[] }
     }
@@ -132,14 +132,15 @@ impl BuiltForm {
     }
 }
 
-/// Runs a program without and under the recorder, which may not show, and expects functions of it in the profile.
+/// Runs a program with and without the recorder, which must make no visible difference, and expects its functions in
+/// the profile.
 fn same_as_without(form: BuildForm, name: &str, source: &str, expected: &[&str]) {
     let shop = RecordingFolder::new();
     let built = form.build(&shop, name, source);
     let program = &built.program;
     let without = alone(&shop, program);
     for repeat in 0..repeats() {
-        // A large share, so that much is armed again and again.
+        // A large share, so that many functions are armed repeatedly.
         let seed = repeat.to_string();
         let options = [&["--overhead", "40%", "--seed", &seed], form.options()].concat();
         let recorded = shop.record(&options, &[text(program)]).output().unwrap();
@@ -161,7 +162,8 @@ fn same(recorded: &Output, without: &Output, when: &str) {
     assert_eq!(recorded, without, "{when}");
 }
 
-/// Runs a program without and under the recorder of executed lines, and expects the same executed lines of each function each time.
+/// Runs a program with and without the recorder of executed lines, and expects the same executed lines of each function
+/// each time.
 fn lines_are_the_same(name: &str, source: &str, expected: &[&str]) {
     let shop = RecordingFolder::new();
     let program = shop.compile(name, source, &["-g"]);
@@ -184,7 +186,7 @@ fn lines_are_the_same(name: &str, source: &str, expected: &[&str]) {
     }
 }
 
-/// Positions of the executed lines of each function, of text as LLVM reads it.
+/// Positions of the executed lines of each function, from a text for LLVM.
 fn executed_lines(samples: &str) -> BTreeMap<String, Vec<String>> {
     let (mut functions, mut name) = (BTreeMap::<String, Vec<String>>::new(), String::new());
     for line in samples.lines() {

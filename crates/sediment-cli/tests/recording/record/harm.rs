@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that a recorder harms easily: they end as they do without it, and nothing is left in them.
+//! Programs that a recorder could easily harm: they end as without it, and nothing is left in them.
 
 use super::forms::BuildForm;
 use super::{
@@ -56,7 +56,8 @@ const UNMAPPED: [&[&str]; 4] = [
     &["--overhead", "40%", "--blocks", "always", "--format", "llvm-sample"],
 ];
 
-/// Data in the place of code that a program unmapped by itself: it has the bytes of breakpoints, and is not taken for them.
+/// The program replaces code that it unmapped by data with the bytes of breakpoints, which must not be mistaken for
+/// breakpoints.
 fn code_is_unmapped(form: BuildForm, all: &[&[&str]]) {
     let shop = RecordingFolder::new();
     let built = form.build(&shop, "unmaps", &programs::unmaps());
@@ -79,15 +80,16 @@ fn code_is_unmapped(form: BuildForm, all: &[&[&str]]) {
                 let lines = std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap();
                 assert!(["g0:", "g19:"].iter().all(|name| lines.contains(name)), "{when}");
             } else {
-                // The last one ran in a copy that the program had mapped.
+                // The last one ran in a copy mapped by the program.
                 built.expect(&shop.profile(), &["g0", "g19", "g30", "f59", "main"], &when);
             }
         }
     }
 }
 
-/// A program on the recorder's processor has as many as without it, wherever it asks: itself, in a thread, a child, another program, and
-/// after it has chosen one itself. What the kernel says of it, which it can read, tells that it was there.
+/// A program on the recorder's processor sees the same number of processors as without it, wherever it asks: itself, in
+/// a thread, a child, another program, and after it has set an affinity itself. Only the kernel's own report, which it
+/// can read, shows that it was there.
 fn programs_do_not_see_the_recorders_processor() {
     let shop = RecordingFolder::new();
     let functions: String = (0..200)
@@ -156,7 +158,7 @@ int main(int count, char **words) {{
             assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&without.stdout));
             kernels += &err(&recorded);
         }
-        // On a busy machine a recording may do without.
+        // On a busy machine a recording may not use it.
         let shared = kernels.contains("kernel says 1");
         assert!(shared || !several || options[..2] != ["--startup", "--share-processor"], "{kernels}");
     }
@@ -164,7 +166,8 @@ int main(int count, char **words) {{
 
 const LIBRARY: &str = "int inner(int x) { return x * 2; } int outer(int x) { return inner(x) + 1; }";
 
-/// Loads and unloads a library again and again, calling many functions between, until told by argument; exits with 42.
+/// Loads and unloads a library repeatedly, calling many functions in between, as often as its argument says; exits with
+/// 42.
 fn loads() -> String {
     let functions: String = (0..300)
         .map(|index| format!("__attribute__((noinline)) long b{index}(long x) {{ volatile long a = x + {index}; return a; }}\n"))
@@ -202,7 +205,7 @@ fn shop_of_loads() -> (RecordingFolder, PathBuf) {
     (shop, program)
 }
 
-/// Worth its time: a breakpoint in memory that another library takes is found only among thousands of them.
+/// Worth its time: only thousands of breakpoints reveal one in memory that another library reuses.
 fn libraries_come_and_go() {
     let (shop, program) = shop_of_loads();
     let rounds = rounds(20_000);
@@ -231,10 +234,10 @@ fn let_go_while_it_loads() {
     }
 }
 
-/// The recorder as a user who may not read what others run; files of the shop are for all.
+/// The recorder as a user who may not read other users' processes; files of the shop are readable by all.
 fn as_another_user(shop: &RecordingFolder, command: &[&str]) -> Command {
     std::fs::set_permissions(shop.path(), Permissions::from_mode(0o777)).unwrap();
-    // Others may not enter the folders that root builds in.
+    // Other users may not enter folders that root builds in.
     let sediment = shop.path().join("sediment");
     if !sediment.exists() {
         std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
@@ -246,7 +249,7 @@ fn as_another_user(shop: &RecordingFolder, command: &[&str]) -> Command {
     record
 }
 
-/// As the root of a container, who may not trace what has other rights.
+/// As the root of a container, who may not trace processes with other rights.
 fn without_the_right_to_trace(shop: &RecordingFolder, command: &[&str]) -> Command {
     let mut record = Command::new("setpriv");
     record.args(["--bounding-set", "-sys_ptrace", env!("CARGO_BIN_EXE_sediment"), "record"]);
@@ -265,7 +268,8 @@ fn output_in_time(mut command: Command) -> std::process::Output {
     running.end_of_pipes()
 }
 
-/// Becomes unreadable by the C library's function, or by a system call of its own, then forks; the children call functions.
+/// Becomes unreadable through the C library's function, or by its own system call, then forks; the children call
+/// functions.
 const UNREADABLE: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -342,7 +346,7 @@ fn programs_that_give_up_rights_go_on() {
     assert_eq!(code(&recorded), 41, "{}", err(&recorded));
 }
 
-/// Says its process in a file, then calls functions until it is ended.
+/// Writes its process id to a file, then calls functions until it is ended.
 const BUSY: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,7 +361,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Starts the busy program, and a recorder of it; the recorder and the process.
+/// Starts the busy program and a recorder for it; returns the recorder and the process.
 fn busy_and_recorded(shop: &RecordingFolder) -> (Running, Running, i32) {
     let (busy, process) = busy(shop);
     (busy, recorded(shop, process), process)
@@ -373,7 +377,7 @@ fn busy(shop: &RecordingFolder) -> (Running, i32) {
 fn recorded(shop: &RecordingFolder, process: i32) -> Running {
     let mut record = shop.record(&["--pid", &process.to_string(), "--seconds", "50"], &[]);
     let recorder = Running(record.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
-    // It stands behind a tracer and has breakpoints.
+    // It is traced and has breakpoints.
     let started = Instant::now();
     while traced_by(process) == "0" {
         assert!(started.elapsed() < patience(), "it is not recorded");
@@ -388,7 +392,7 @@ fn traced_by(process: i32) -> String {
     status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim().to_owned()
 }
 
-/// Worth its time: a signal that was forgotten leaves breakpoints in a process that runs on, and ends it.
+/// Worth its time: a forgotten signal leaves breakpoints in a running process, which ends it.
 fn every_signal_takes_the_breakpoints_out() {
     let shop = RecordingFolder::new();
     let (_busy, process) = busy(&shop);
@@ -398,7 +402,7 @@ fn every_signal_takes_the_breakpoints_out() {
         shop.profile();
         std::fs::remove_file(shop.path().join("recorded.gv")).unwrap();
     };
-    // Each third; with SEDIMENT_LONG all.
+    // Every third signal; all with SEDIMENT_LONG.
     let step = if std::env::var_os("SEDIMENT_LONG").is_some() { 1 } else { 3 };
     let to_the_front = [
         "QUIT", "USR1", "USR2", "ALRM", "XCPU", "STKFLT", "IO", "PWR", "TERM", "HUP", "VTALRM", "PROF",
@@ -407,12 +411,12 @@ fn every_signal_takes_the_breakpoints_out() {
     for signal in to_the_front.into_iter().step_by(step) {
         is_let_go(&recorded(&shop, process).end(&format!("-{signal}")), signal);
     }
-    // The process that traces may be sent signals as well, such as by whoever ends all of a service.
+    // The tracing process may receive signals too, for example when all processes of a service are ended.
     let to_the_recorder = ["TERM", "INT", "QUIT", "SEGV", "BUS", "ILL", "FPE", "TRAP", "SYS"];
     for signal in to_the_recorder.into_iter().step_by(step) {
         let mut recorder = recorded(&shop, process);
         let tracer = traced_by(process);
-        // It is a thread of the process that is to be signalled.
+        // A thread of the process to which the signal is sent.
         let group = std::fs::read_to_string(format!("/proc/{tracer}/status")).unwrap();
         let group = group.lines().find_map(|line| line.strip_prefix("Tgid:")).unwrap().trim().to_owned();
         assert!(Command::new("kill").args([&format!("-{signal}"), &group]).status().unwrap().success());
@@ -438,7 +442,7 @@ fn a_killed_front_lets_the_program_go() {
 
 fn code_that_is_writable_is_left_alone() {
     let shop = RecordingFolder::new();
-    // A counter in the same pages as functions: whoever writes pages back loses counts.
+    // A counter in the same pages as functions: a recorder that restores whole pages would lose counts.
     let source = r#"
 static volatile long counter = 1;
 __attribute__((noinline)) long one(long x) { return x + 1; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The other means of recording: chosen, taken where they are the best, and ended by the interrupt key.
+//! The other recording methods: chosen by the user, used by default if they are the best, and ended by the interrupt
+//! key.
 
 use super::forms::BuildForm;
 use super::{RecordingFolder, Running, calls, code, compilers, err, number_in, programs, text, wait};
@@ -51,7 +52,7 @@ fn other_means_can_be_chosen() {
     let recorded = record("valgrind");
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
     assert_eq!(calls(&shop.profile(), "work", "f17"), 20_000, "valgrind counts every call");
-    // A run of some milliseconds may have few samples where much else runs.
+    // A run of some milliseconds may have few samples on a busy machine.
     let samples = || {
         let recorded = record("perf-stacks");
         assert_eq!(
@@ -70,7 +71,7 @@ fn other_means_can_be_chosen() {
     assert!(said.contains("perf-branches"), "{said}");
 }
 
-/// Works until it is told to end, after it has written its process id to the file of its argument.
+/// Works until it is told to end, after writing its process id to the file in its argument.
 fn worker() -> String {
     programs::plain().replace(
         "int main(void) {",
@@ -87,7 +88,7 @@ fn the_interrupt_key_ends_every_recording() {
     for method in ["breakpoints", "perf-stacks", "valgrind"] {
         let _ = std::fs::remove_file(&place);
         let _ = std::fs::remove_file(shop.path().join("recorded.gv"));
-        // What runs in the background is started to ignore the interrupt key; here it is to be heard.
+        // Background processes are started with the interrupt key ignored; here it must arrive.
         let mut record = Command::new("env");
         record.args(["--default-signal=INT", env!("CARGO_BIN_EXE_sediment"), "record", "-o", "recorded.gv"]);
         record.args(["--method", method, "--", text(&program), text(&place)]).current_dir(shop.path());
@@ -96,7 +97,7 @@ fn the_interrupt_key_ends_every_recording() {
         let process = number_in(&place);
         std::thread::sleep(Duration::from_millis(400));
         for id in [recorder.0.id(), process as u32] {
-            // One may have ended by the other's end.
+            // One may have ended because the other did.
             let _ =
                 Command::new("kill").args(["-INT", &id.to_string()]).stderr(Stdio::null()).status().unwrap();
         }
@@ -135,12 +136,12 @@ fn the_whole_machine_is_recorded() {
     assert_eq!(code(&by_breakpoints), 2, "{}", err(&by_breakpoints));
 }
 
-/// True if the doctor names these means as the default.
+/// True if the doctor lists this method as the default.
 fn is_default(doctor: &str, means: &str) -> bool {
     doctor.lines().any(|line| line.contains(means) && line.contains("`sediment record`"))
 }
 
-/// A machine with branch records, by a stand-in for perf that says what one has recorded.
+/// A machine with branch records, simulated by a stand-in for perf that reports having recorded one.
 fn branch_records_are_taken_where_they_are() {
     let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
@@ -155,11 +156,12 @@ fn branch_records_are_taken_where_they_are() {
     assert!(is_default(&said, "perf-branches: "), "{said}");
 }
 
-/// perf 6.12 where /sys is not mounted: it records nothing, and succeeds.
+/// perf 6.12 if /sys is not mounted: it records nothing, but succeeds.
 fn a_perf_without_events_is_not_taken() {
     let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
-    // Header: sizes of itself and of an event; places of no events, of eight bytes of records, of no event types; no features.
+    // Header: sizes of itself and of an event; sections of no events, of eight bytes of records, of no event types; no
+    // features.
     let numbers: [u64; 12] = [104, 152, 104, 0, 104, 8, 0, 0, 0, 0, 0, 0];
     let header: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let nothing = shop.path().join("nothing.data");
@@ -173,7 +175,7 @@ fn a_perf_without_events_is_not_taken() {
     assert!(!is_default(&said, "perf-branches: ") && said.contains(" /sys:"), "{said}");
 }
 
-/// Runs sediment beside a stand-in for perf, whose recordings are copies of a file.
+/// Runs sediment with a stand-in for perf that copies a file as its recording.
 fn with_perf_of(shop: &RecordingFolder, recorded: &Path) -> impl Fn(&[&str]) -> Output {
     let script = format!(
         "[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\ncp '{}' \"$output\"\nexit $ended\n",
@@ -183,8 +185,8 @@ fn with_perf_of(shop: &RecordingFolder, recorded: &Path) -> impl Fn(&[&str]) -> 
     move |arguments| run(&[&[env!("CARGO_BIN_EXE_sediment")], arguments].concat())
 }
 
-/// Runs commands beside a stand-in for perf: a script of the shell that has the program and its arguments, and in variables which perf it
-/// is, the event, the output, and whether branches or stacks are asked for.
+/// Runs commands with a stand-in for perf: a shell script that receives the program and its arguments, and variables
+/// with the version of perf, the event, the output, and whether branches or stacks are requested.
 fn beside_perf(shop: &RecordingFolder, script: &str) -> impl Fn(&[&str]) -> Output + use<> {
     let perf = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\nkind=$1\n\
@@ -204,8 +206,8 @@ fn beside_perf(shop: &RecordingFolder, script: &str) -> impl Fn(&[&str]) -> Outp
     }
 }
 
-/// Machines without branch records, which count cycles or do not, by stand-ins for perf. Where breakpoints are forbidden, samples are taken
-/// by the event that doctor gives as reason.
+/// Machines without branch records, with or without a cycle counter, simulated by stand-ins for perf. If breakpoints
+/// are forbidden, samples use the event that doctor gives as the reason.
 fn samples_are_of_cycles_where_these_are_counted() {
     let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
@@ -256,7 +258,7 @@ fn samples_are_of_cycles_where_these_are_counted() {
     }
 }
 
-/// Samples of a program with a map of its blocks, which doctor names where breakpoints are forbidden.
+/// Samples of a program with a map of its blocks, as doctor recommends if breakpoints are forbidden.
 fn samples_tell_blocks() {
     let source = "#include <stdio.h>\n\
         __attribute__((noinline)) long step(long x) { if (x % 3) return x * 7 + 1; return x / 3; }\n\
@@ -266,7 +268,7 @@ fn samples_tell_blocks() {
     let built = BuildForm::Mapped.build(&shop, "steps", source);
     let without = Command::new(&built.program).output().unwrap();
     let mut record = sediment();
-    // Samples enough of a program that runs for a second or two.
+    // Enough samples of a program that runs for a second or two.
     record.args([
         "record",
         "-o",
