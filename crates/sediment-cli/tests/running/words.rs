@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Splits command lines of lists of commands into words.
+//! Splits command lines into words.
 
-/// A line in words; a part in double quotes is one word.
+/// Splits a line into words; a part in double quotes is one word.
 pub(crate) fn of_line(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (at, part) in line.split('"').enumerate() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program in C that takes the right to trace.
+//! A C program that removes the right to trace.
 
-/// Runs its arguments under a seccomp filter that refuses `ptrace`, as some containers have it.
+/// Runs its arguments under a seccomp filter that refuses `ptrace`, as in some containers.
 pub const SANDBOX: &str = "#include <errno.h>\n#include <linux/filter.h>\n#include <linux/seccomp.h>\n#include <stddef.h>\n\
     #include <sys/prctl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
     int main(int count, char **arguments) {\n\

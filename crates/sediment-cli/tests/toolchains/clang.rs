@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks of programs that clang compiles: from its own map of blocks, by a recording, to its list of basic block sections.
+//! Blocks of programs compiled by clang: from its own map of blocks, through a recording, to its list of basic block
+//! sections.
 
 use crate::running::{done, err, sediment};
 use libtest_mimic::Trial;
@@ -39,7 +40,7 @@ const LINKED: &[Need] = &[
     Need::LinkerFolder("lld"),
 ];
 
-/// The hot function `split` lies in `.text.split`, a name that is also the beginning of those of cold parts.
+/// The hot function `split` is in `.text.split`; the sections of cold parts have the same prefix.
 const SPLIT: &str = "#include <stdio.h>
 #include <stdlib.h>
 #define FN __attribute__((noinline))
@@ -76,7 +77,7 @@ fn main() {
 }
 ";
 
-/// Half of `work` never runs without an argument; `twin` is local to each unit.
+/// Half of `work` never runs without an argument; each unit has a local function `twin`.
 const WORK: &str = "#include <stdio.h>
 #include <stdlib.h>
 static int table[64];
@@ -132,7 +133,7 @@ fn build(folder: &Path, more: &[&str]) {
     assert!(output.status.success(), "{}", err(&output));
 }
 
-/// A folder with the program `train`, whose blocks are mapped, and its profile `p.gv`.
+/// Makes a folder with the program `train`, which has a map of blocks, and its profile `p.gv`.
 fn trained() -> TempDir {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("work.c"), WORK).unwrap();
@@ -169,7 +170,7 @@ fn blocks_that_did_not_run_are_split_off() {
         let ran = |program: &str| Command::new(path.join(program)).args(arguments).output().unwrap();
         assert_eq!(ran("used").stdout, ran("plain").stdout, "{arguments:?}");
     }
-    // What is recorded of the cold part is nothing.
+    // The cold part has no recorded executions.
     let symbols = Command::new("nm").current_dir(path).args(["-S", "used"]).output().unwrap();
     let symbols = String::from_utf8(symbols.stdout).unwrap();
     let line =
@@ -180,7 +181,7 @@ fn blocks_that_did_not_run_are_split_off() {
     let recorded = std::fs::read_to_string(path.join("recorded")).unwrap();
     let address = |line: &str| u64::from_str_radix(line.strip_prefix("0x")?.split(' ').next()?, 16).ok();
     assert!(!recorded.lines().filter_map(address).any(|at| part.contains(&at)));
-    // The counts are of another numbering: another layout has another hash.
+    // The counts have another numbering, because another layout has another hash.
     done(&sediment(path, &["verify", "train", "--blocks", "--profile", "p.gv"]));
     // Its map is found in the debug file.
     let objcopy = |arguments: &[&str]| {
@@ -199,11 +200,11 @@ fn blocks_that_did_not_run_are_split_off() {
         assert!(counts("p.gv", function).is_some());
         assert_eq!(counts("again.gv", function), counts("p.gv", function));
     }
-    // Without the symbols of files, nothing tells the two apart.
+    // Without the symbols of files, the two cannot be distinguished.
     assert_eq!(counts("again.gv", "twin"), None);
 }
 
-/// By a stable rustc, whose LLVM takes the same options.
+/// With a stable rustc, whose LLVM has the same options.
 fn rust_programs_are_split_too() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
@@ -230,7 +231,7 @@ fn rust_programs_are_split_too() {
     assert!(symbols.lines().any(|line| line.contains("4work") && line.ends_with(".cold")), "{symbols}");
 }
 
-/// An ELF file with only a map.
+/// An ELF file that contains only a map.
 fn with_map(map: &[u8]) -> Vec<u8> {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("map"), map).unwrap();
@@ -242,11 +243,11 @@ fn with_map(map: &[u8]) -> Vec<u8> {
     std::fs::read(folder.path().join("with-map.o")).unwrap()
 }
 
-/// As LLVM 22 writes it: two bytes of features, blocks with the ends of their calls, and hashes.
+/// The format of LLVM 22: two bytes of features, blocks with the ends of their calls, and hashes.
 fn maps_of_newer_versions_are_read() {
     let map = |version: u8, features: &[u8], hash: &[u8]| {
         let address = 0x14110u64.to_le_bytes();
-        // A block with one call, and one without that lies 2 bytes behind it.
+        // A block with one call, and a block without calls 2 bytes after it.
         let blocks = [&[0, 0, 1, 0x1a, 0x18, 0][..], hash, &[12, 2, 0, 3, 8], hash].concat();
         [&[version], features, &address[..], &[2], &blocks].concat()
     };
@@ -290,7 +291,7 @@ fn damaged_maps_are_errors() {
     changed[at] = 9;
     let error = bb_addr_map::read(&changed).unwrap_err();
     assert!(error.to_string().contains("version 9"), "{error}");
-    // Numbers of blocks far beyond the section, and any other byte.
+    // Block numbers far beyond the section, and any other byte.
     for place in 0..map.len() {
         for value in [0, 0x7f, 0x80, 0xff] {
             let mut changed = bytes.clone();
@@ -321,14 +322,15 @@ fn profiles_without_exact_counts_make_no_list() {
     }
 }
 
-/// Standard output of a program that ended well.
+/// Returns the standard output of a program, which must succeed.
 fn run(path: &Path, program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).current_dir(path).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// By clang, whose cold parts are `.text.split.f`, and by GCC, whose clone of it is in `.text.split.constprop.0`.
+/// With clang, whose cold parts are `.text.split.f`, and with GCC, which puts its clone of the function in
+/// `.text.split.constprop.0`.
 fn a_function_called_split_is_no_cold_part() {
     let by_clang: &[&str] = &["clang-19", "-gdwarf-4", "-fbasic-block-address-map", "-DLOCAL="];
     let by_gcc: &[&str] = &["gcc", "-g", "-DLOCAL=static"];
@@ -350,7 +352,7 @@ fn a_function_called_split_is_no_cold_part() {
             done(&sediment(path, &["import", "recorded", "--binary", "program", "-o", "p.gv"]));
         } else {
             done(&sediment(path, &["import", "--blocks", "recorded", "--binary", "program", "-o", "p.gv"]));
-            // Functions of the list are in `.text.hot.f`.
+            // Functions in the list are in `.text.hot.f`.
             let list = done(&sediment(path, &["export", "p.gv", "--format", "bb-sections"]));
             assert!(list.contains("f split\nc 0 2\n"), "{list}");
             std::fs::write(path.join("list"), list.replace("f split\nc 0 2\n", "")).unwrap();
@@ -368,7 +370,7 @@ fn a_function_called_split_is_no_cold_part() {
     }
 }
 
-/// Links `split.o` with an order of `p.gv`, which has a function `hot`.
+/// Links `split.o` with an order from `p.gv`, which has a function `hot`.
 fn linked_as_ordered(path: &Path, linker: &[&str], dialect: &str, hot: &str) {
     let link = |order: &[&str]| run(path, "gcc", &[linker, order, &["split.o", "-o", "program"]].concat());
     let order =
@@ -381,7 +383,7 @@ fn linked_as_ordered(path: &Path, linker: &[&str], dialect: &str, hot: &str) {
     std::fs::write(path.join("order"), &text).unwrap();
     let option = link::linker(dialect).unwrap().arguments.replace("FILE", "order");
     link(&option.split(' ').collect::<Vec<_>>());
-    // Side by side and in the order that was asked for; cold parts and functions without a call are elsewhere.
+    // Next to each other in the requested order; cold parts and functions without calls are elsewhere.
     let symbols = run(path, "nm", &["-n", "program"]);
     let is_ours =
         |name: &&str| listed.contains(name) || name.contains("cold") || ["never", "spare"].contains(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole line on a real program, once per linker: compile, link, record under callgrind, import, order, relink, verify, and
-//! look at the linked file with `nm`. Each linked program must still run and say the same.
+//! All steps on a real program, once per linker: compile, link, record with callgrind, import, order, relink, verify,
+//! and inspect the linked file with `nm`. Each linked program must still run and print the same.
 
 use libtest_mimic::Trial;
 use std::fmt::Write;
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{Need, case};
 
-/// Linker under test: its compiler flags and its way to print a map.
+/// Linker under test: its compiler flags and its way of printing a map.
 #[derive(Clone, Copy)]
 struct TestedLinker {
     name: &'static str,
-    /// A folder of `scripts/toolchain` for the compiler's `-B`; None for the machine's own GNU ld.
+    /// A folder of `scripts/toolchain` for the compiler's `-B`; `None` for the machine's own GNU ld.
     folder: Option<&'static str>,
-    /// Further compiler arguments that choose it.
+    /// Further compiler arguments that select it.
     choose: &'static [&'static str],
     dialect: &'static str,
-    /// The compiler argument that hands over the order in `order.txt`.
+    /// The compiler argument that passes the order in `order.txt`.
     hand_over: &'static str,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// A program whose hot functions stand ten apart in the source, called in an order of their own.
+/// A program in which hot functions are ten apart in the source, and are called in another order.
 fn source() -> String {
     let mut text = String::from("#include <stdio.h>\nstatic volatile unsigned sink;\n");
     for i in 0..FUNCTIONS {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file a recording is of, by real recordings of `perf record`: with and without build-ids, of files that changed, were
-//! replaced or are another machine's; and by real gmon.out of other architectures.
+//! Identifies the file of a recording, with real recordings by `perf record`: with and without build-ids, of files that
+//! changed, were replaced or belong to another machine; and with real gmon.out of other architectures.
 
 use crate::running::{code, command, err, out};
 use libtest_mimic::Trial;
@@ -28,7 +28,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     of_perf.chain(of_gprof).collect()
 }
 
-/// Compilers for other machines, and programs that run what they make.
+/// Cross compilers, and emulators that run their programs.
 const GMON: &[(&str, &str, &str)] = &[
     ("aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "qemu-aarch64"),
     ("arm-linux-gnueabihf", "arm-linux-gnueabihf-gcc", "qemu-arm"),
@@ -108,8 +108,8 @@ fn record(folder: &Path, more: &[&str]) {
     run(folder, "perf", &arguments);
 }
 
-/// Stacks that name no file, with names as tools print them, cut short, suffixed or of clones of another build: each is the symbol of
-/// the program, at import and for `order`.
+/// Stacks without file names, with function names as printed by tools: cut, with suffixes, or of another build's
+/// clones. Each is matched to a symbol of the program, in import and in `order`.
 fn printed_names_are_found_in_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -159,7 +159,7 @@ fn imported(folder: &Path, file: &str, more: &[&str]) -> Json {
     json::parse(&out(&done))
 }
 
-/// The doubts of the files of a label.
+/// Doubts about the files with a label.
 fn doubts(profile: &Json, label: &str) -> Vec<String> {
     let of_label = profile.list("unproven").iter().filter(|file| file.text("dso").as_deref() == Some(label));
     of_label.filter_map(|file| file.text("doubt")).collect()
@@ -195,7 +195,7 @@ fn a_file_built_again_is_doubted() {
     record(folder, &["-B"]);
     compile(folder, &source(COOL, HOT), "prog");
     let done = import(folder, "p.data", &[]);
-    // Its code either fits by chance or does not fit at all.
+    // Its code either matches by chance or does not match at all.
     if code(&done) == 0 {
         assert_eq!(doubts(&json::parse(&out(&done)), "prog"), ["changed"]);
     } else {
@@ -207,14 +207,15 @@ fn a_file_built_again_is_doubted() {
     assert_eq!(code(&import(folder, "p.data", &[])), 1);
 }
 
-/// The recording as if of a machine of another name.
+/// The same recording, as if from a machine with another name.
 fn of_another_machine(folder: &Path) {
     let bytes = std::fs::read(folder.join("p.data")).unwrap();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     std::fs::write(folder.join("other.data"), replaced(bytes, host.trim_end().as_bytes())).unwrap();
 }
 
-/// Bytes with each bit of a word turned, where it stands, but those that would make another control character of it.
+/// Returns the bytes with each bit of a word flipped, at its position, except bits that would make another control
+/// character.
 fn replaced(mut bytes: Vec<u8>, word: &[u8]) -> Vec<u8> {
     let mut at = 0;
     while let Some(found) = bytes[at..].windows(word.len()).position(|part| part == word) {
@@ -234,13 +235,13 @@ fn no_names_of_this_machine_for_another() {
     of_another_machine(folder);
     let done = import(folder, "other.data", &[]);
     assert_eq!(code(&done), 1, "{}", out(&done));
-    // A file that the user names may be another machine's.
+    // A file given by the user may belong to another machine.
     let profile = imported(folder, "other.data", &["--binary", "prog"]);
     assert_eq!(doubts(&profile, "prog"), ["no-evidence"]);
     assert!(samples(folder, "hot") > 0);
 }
 
-/// The recording as if it were of other builds of the C library and the dynamic linker.
+/// The recording, as if it were of other builds of the C library and the dynamic linker.
 fn files_not_asked_for_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -302,7 +303,8 @@ fn a_replaced_program_is_found() {
     program.kill().unwrap();
     program.wait().unwrap();
     assert!(recorded.unwrap().status.success());
-    // perf finds no file to read a build-id from, or finds it by /proc; with one, the running program is found by it.
+    // perf finds no file from which to read a build-id, or finds it through /proc; with a build-id, the running program
+    // is found.
     assert!(matches!(code(&running), 0 | 1), "{}", err(&running));
     std::fs::rename(folder.join("copy"), folder.join("kept")).unwrap();
     let profile = imported(folder, "p.data", &["--binary", "kept"]);

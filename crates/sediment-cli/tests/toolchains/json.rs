@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of commands against the schemas of docs/json: what a schema requires is there, and what is printed is in the schema.
+//! Compares the JSON of commands with the schemas in docs/json: required fields exist, and all printed fields are in
+//! the schema.
 
 use libtest_mimic::Trial;
 use std::io::{Seek as _, Write as _};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::{Need, case, root};
 
-/// Validates standard input by the schema that the first argument names; objects may have no key beyond those of the schema.
+/// Validates standard input with the schema in the first argument; objects may have no keys beyond the schema's.
 const VALIDATOR: &str = r#"
 import json, sys, jsonschema
 def closed(schema):
@@ -25,7 +26,7 @@ closed(schema)
 jsonschema.Draft202012Validator(schema).validate(json.load(sys.stdin))
 "#;
 
-/// Steps that make what the commands need, and each schema with its command.
+/// Commands that make the inputs, and each schema with its command.
 const PREPARED: &[&str] = &[
     "sediment -q import cg.out -o p.gv",
     "printf 'int leaf(int x){return x+1;}\\nint work(int x){return leaf(x)*2;}\\nint main(void){return work(3)==9;}\\n' > t.c",
@@ -87,7 +88,7 @@ const PRINTED: &[(&str, &str)] = &[
         "optimize",
         "mkdir -p own && cp t.c own && cd own && sediment optimize --measure-for 1s --ship order --train ./tool --json -- 'cc -O0 -o tool t.c'",
     ),
-    // With a plugin that is none, levels are not built, and say so.
+    // With an invalid plugin, levels are not built, and the output reports it.
     (
         "optimize",
         "mkdir -p levels && cp t.c levels && cd levels && touch ../none.so && \
@@ -116,7 +117,7 @@ fn bash(folder: &Path, line: &str) -> Output {
     shell.output().unwrap()
 }
 
-/// What is wrong with a command's JSON by its schema.
+/// Returns the differences between a command's JSON and its schema.
 pub(crate) fn is_of_schema(printed: &[u8], schema: &str) -> Result<(), String> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(printed).unwrap();
@@ -126,7 +127,7 @@ pub(crate) fn is_of_schema(printed: &[u8], schema: &str) -> Result<(), String> {
     if checked.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&checked.stderr).into_owned()) }
 }
 
-/// Worth its time: every command that prints JSON runs, as other programs read it.
+/// Worth its time: every command that prints JSON runs, and other programs read the output.
 fn output_is_as_its_schema_says() {
     let folder = tempfile::tempdir().unwrap();
     for input in std::fs::read_dir(root().join("tests/golden/cli/inputs")).unwrap() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of languages whose runtime expects code in some place: an order never breaks one that worked.
+//! Programs in languages whose runtime expects code at certain places: an order never breaks a program that worked.
 
 use crate::running::{code, err, out, sediment};
 use libtest_mimic::Trial;
@@ -22,7 +22,8 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Compiles the program whose code relies on its place: ranges between labels, functions that run on, a section with bounds.
+/// Compiles a program whose code relies on its place: ranges between labels, functions that run on into others, a
+/// section with bounds.
 fn compile_fixed(folder: &Path, output: &str, arguments: &[String], wrapper: Option<&Path>) -> String {
     let source = support::root().join("proofs/inputs/languages/program.c");
     let mut compiler = Command::new("cc");
@@ -92,7 +93,7 @@ fn code_that_relies_on_its_place_stays() {
     }
 }
 
-/// An order by hand moves a function out of each range, and one that another runs on into.
+/// A manual order moves a function out of each range, and a function into which another runs on.
 fn verify_names_code_out_of_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -137,7 +138,7 @@ fn the_wrapper_leaves_code_in_place() {
     assert!(FIXED.iter().all(|name| !order.contains(name)), "{order}");
 }
 
-/// An overflow of the stack in code that the runtime does not find is a crash instead of an exception.
+/// A stack overflow in code that the runtime cannot find causes a crash instead of an exception.
 const PROGRAM: &str = r#"
 let[@inline never] f0 x = x * 3 + 1
 let[@inline never] pad1 x = Printf.sprintf "%d" x
@@ -200,7 +201,7 @@ fn ocaml_stays_in_its_units() {
     };
     let sound = check("ordered", "so.order");
     assert_eq!((code(&sound), outside(&sound)), (0, 0), "{}", err(&sound));
-    // An order by hand, as it was made before.
+    // A manual order, as made before.
     let by_hand: String =
         hot.iter().filter(|name| !name.ends_with("entry")).map(|name| format!("{name}\n")).collect();
     std::fs::write(folder.join("bad.order"), by_hand).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles by source line: what clang, rustc and Go make of what `sediment export` writes.
+//! Profiles by source line: how clang, rustc and Go use the output of `sediment export`.
 
 use crate::running::{code, done, err, sediment};
 use libtest_mimic::Trial;
@@ -38,7 +38,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A unit of which one path is executed in ten calls, with an inlined function in it.
+/// A unit in which one path is executed in ten calls, with an inlined function in it.
 const WORK: &str = "#include <stdio.h>
 static int table[64];
 static inline __attribute__((always_inline)) int inner(int x)
@@ -95,7 +95,7 @@ fn read(folder: &TempDir, name: &str) -> String {
     std::fs::read_to_string(folder.path().join(name)).unwrap()
 }
 
-/// The lines of a function, from its head on.
+/// Returns the lines of a function, beginning with its head.
 fn body<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(&format!("{name}:")));
     let mut body: Vec<&str> = lines.clone().take(1).collect();
@@ -123,14 +123,14 @@ fn clang_reads_executions_by_line() {
     assert!(work.iter().any(|line| line.starts_with(" 4: inner:")), "{text}");
     let inlined = work.iter().filter(|line| line.starts_with("  ")).copied().collect::<Vec<_>>();
     assert!(inlined.iter().any(|line| line.ends_with(": 800")), "4 rounds of 200 calls: {text}");
-    // Of the program that was named alone.
+    // Only of the given program.
     assert!(!text.contains("_dl_"), "{text}");
     assert!(work.iter().any(|line| line.starts_with(" 6") && line.ends_with(": 1800")), "{text}");
-    // The same recording, the same bytes; two of it, twice the counts.
+    // The same recording gives the same bytes; used twice, it gives twice the counts.
     let twice = ["export", "recorded", "recorded", "--binary", "program", "--format", "llvm-sample"];
     let twice = sediment(folder.path(), &twice);
     assert!(String::from_utf8(twice.stdout).unwrap().contains(":4000\n"));
-    // The compiler takes it, also where it may split functions by it.
+    // The compiler accepts it, even if it may split functions with it.
     let with = ["-fprofile-sample-use=samples", "-fsplit-machine-functions", "-o", "optimised"];
     let used = run(folder.path(), &[&flags[..], &with].concat());
     assert!(!err(&used).contains("error"), "{}", err(&used));
@@ -141,10 +141,10 @@ fn clang_reads_executions_by_line() {
     assert_eq!(printed("./optimised"), printed("./program"));
 }
 
-/// Cases of a switch, of which half run, behind a jump through a table; a loop; a condition on one line; code that is split off.
+/// Cases of a switch, half of which run, after a jump through a table; a loop; a condition on one line; split-off code.
 const CASES: &str = include_str!("../../../../proofs/inputs/aarch64/cases.c");
 
-/// The executed lines are those that callgrind sees, of code that has no map of blocks.
+/// In code without a map of blocks, the executed lines equal callgrind's.
 fn breakpoints_see_executed_lines() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("cases.c"), CASES).unwrap();
@@ -196,8 +196,9 @@ fn an_order_becomes_times_of_first_calls() {
     assert!(refused.stdout.is_empty());
 }
 
-/// From `.profraw` by way of a profile's text to `.profdata`, that clang takes in a build elsewhere, whatever instrumented.
-/// Callees of indirect calls, and sizes of copies, as LLVM shows them of a file of counters.
+/// From `.profraw` through the text of a profile to `.profdata`, which clang accepts in a build elsewhere, with any
+/// kind of instrumentation. Checks callees of indirect calls and sizes of copies, as LLVM prints them from a file of
+/// counters.
 fn values(folder: &Path, file: &str) -> Vec<String> {
     let words = ["llvm-profdata-19", "show", "--all-functions", "--ic-targets", "--memop-sizes", file];
     let shown = String::from_utf8(run(folder, &words).stdout).unwrap();
@@ -248,7 +249,7 @@ fn counters_of_clang_come_back_from_text() {
         };
         export("profdata", "counters.profdata");
         export("proftext", "counters.proftext");
-        // The compiler finds all functions, and their graphs; the local ones by the last part of the path.
+        // The compiler finds all functions and their graphs; local functions are found by the last part of the path.
         let with = [&["clang-19", "-O2", using][..], &WARNINGS, &["work.c", "-o", "optimised"]].concat();
         run(here.path(), &with);
         run(here.path(), &["clang-19", "-O2", "work.c", "-o", "plain"]);
@@ -264,14 +265,14 @@ fn counters_of_clang_come_back_from_text() {
             assert!(own.iter().any(|line| line.contains("work.c;work")) && own.len() > 2, "{own:?}");
             assert_eq!(values(here.path(), "counters.profdata"), own);
         }
-        // The text is what LLVM reads itself.
+        // LLVM itself can read the text.
         let shown = run(
             here.path(),
             &["llvm-profdata-19", "show", "--all-functions", "--counts", "counters.proftext"],
         );
         let shown = String::from_utf8(shown.stdout).unwrap();
         assert!(shown.contains("work:") && shown.contains("4000"), "{shown}");
-        // Cut off, it is an error; there is no profile.
+        // A truncated file is an error, and no profile is written.
         let whole = std::fs::read(there.path().join("runs/one.profraw")).unwrap();
         std::fs::write(there.path().join("cut.profraw"), &whole[..whole.len() / 2]).unwrap();
         let cut = sediment(there.path(), &["import", "cut.profraw", "-o", "cut.gv"]);
@@ -297,7 +298,7 @@ fn main() {
     let compile = |more: &[&str]| {
         let mut rustc = Command::new("rustc");
         rustc.args(["-O", "-g", "-Zdebug-info-for-profiling", "main.rs"]).args(more);
-        // The options are those of a nightly compiler.
+        // These options need a nightly compiler.
         rustc.env("RUSTC_BOOTSTRAP", "1").current_dir(folder.path()).output().unwrap()
     };
     let built = compile(&["-o", "program"]);
@@ -311,7 +312,7 @@ fn main() {
     assert_eq!(run(folder.path(), &["./optimised"]).stdout, run(folder.path(), &["./program"]).stdout);
 }
 
-/// Calls by line that Go's compiler takes of a profile, sorted.
+/// Calls by line that Go's compiler reads from a profile, sorted.
 fn taken(folder: &Path, profile: &str) -> Vec<String> {
     run(folder, &["go", "tool", "preprofile", "-i", profile, "-o", "taken"]);
     let text = std::fs::read_to_string(folder.join("taken")).unwrap();
@@ -334,7 +335,7 @@ fn go_takes_the_calls_of_its_own_profile() {
     let whole = export(&["--keep", "100"], "whole.pgo");
     assert_eq!(taken(folder.path(), "whole.pgo"), taken(folder.path(), "cpu.pprof"));
     assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);
-    // The answer of a query API has the same file inside.
+    // The answer of a query API contains the same file.
     let encoded =
         Command::new("base64").args(["-w0", "cpu.pprof"]).current_dir(folder.path()).output().unwrap();
     let encoded = String::from_utf8(encoded.stdout).unwrap();
@@ -342,13 +343,13 @@ fn go_takes_the_calls_of_its_own_profile() {
     let words = ["export", "answer.json", "--format", "go-pgo", "--keep", "100", "-o", "answer.pgo"];
     done(&sediment(folder.path(), &words));
     assert_eq!(std::fs::read(folder.path().join("answer.pgo")).unwrap(), whole);
-    // What it wrote is a profile with lines again.
+    // Its output is itself a profile with lines.
     std::fs::copy(folder.path().join("whole.pgo"), folder.path().join("cpu.pprof")).unwrap();
     assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);
     export(&["--keep", "50"], "half.pgo");
     let half = taken(folder.path(), "half.pgo");
     assert!(half.len() < taken(folder.path(), "whole.pgo").len(), "{half:?}");
-    // Two alike are one, in shares of the weight.
+    // Two equal profiles give one with the same shares of the weight.
     export(&["cpu.pprof", "--keep", "100"], "both.pgo");
     assert_eq!(taken(folder.path(), "both.pgo").len(), taken(folder.path(), "whole.pgo").len());
     for wrong in ["0", "101", "x"] {

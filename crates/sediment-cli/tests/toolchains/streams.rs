@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Output of the main commands into a pipe that nobody reads, and in a terminal of 40 columns.
+//! Output of the main commands to a pipe without a reader, and to a terminal with 40 columns.
 
 use crate::running::{code, command, done, err, sediment};
 use libtest_mimic::Trial;
@@ -46,7 +46,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A folder with the inputs, and what commands read.
+/// A folder with the inputs and further files for the commands.
 fn prepared() -> TempDir {
     static MADE: OnceLock<TempDir> = OnceLock::new();
     let folder = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn made() -> TempDir {
     std::fs::write(folder.path().join("tool.c"), source).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-O0", "-ffunction-sections", "-fno-toplevel-reorder", "-o", "tool", "tool.c"]);
-    // The order is that of the file, which the linker need not be told.
+    // The order is in the file, so the linker does not matter.
     compiler.env_remove("COMPILER_PATH").env_remove("PROF_DIR").current_dir(folder.path());
     assert!(compiler.status().unwrap().success());
     folder
@@ -83,7 +83,7 @@ fn unread() -> Stdio {
     pipe.into()
 }
 
-/// Files of a folder with their texts, but for dates and times.
+/// Files of a folder with their texts, without dates and times.
 fn written(folder: &Path) -> Vec<(String, usize)> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let mut files: Vec<(String, usize)> = entries
@@ -97,7 +97,7 @@ fn written(folder: &Path) -> Vec<(String, usize)> {
     files
 }
 
-/// The command ends as with a reader, and its files are whole.
+/// The command ends as with a reader, and its files are complete.
 fn nobody_reads_the_output() {
     for line in COMMANDS {
         let words: Vec<&str> = line.split(' ').collect();
@@ -109,7 +109,7 @@ fn nobody_reads_the_output() {
             let found: Output = command.spawn().unwrap().wait_with_output().unwrap();
             assert_eq!(code(&found), code(&expected), "{line}: {}", err(&found));
             assert!(!err(&found).contains("panicked"), "{line}: {}", err(&found));
-            // A recording varies from one to the next.
+            // Recordings vary.
             if !line.starts_with("record") {
                 assert_eq!(written(closed.path()), written(read.path()), "{line}");
             }
@@ -117,7 +117,7 @@ fn nobody_reads_the_output() {
     }
 }
 
-/// Output in a terminal: what it shows, and the exit code.
+/// Returns the output in a terminal, and the exit code.
 fn in_terminal(folder: &Path, line: &str) -> (String, i32) {
     let program = env!("CARGO_BIN_EXE_sediment");
     let inner = format!("stty cols 40 rows 20; exec '{program}' {line}");
@@ -128,7 +128,7 @@ fn in_terminal(folder: &Path, line: &str) -> (String, i32) {
     (crate::running::out(&output), code(&output))
 }
 
-/// Text of a line that a terminal ends with: without its control sequences, and without a progress bar that was written over.
+/// Returns the final text of a terminal line: without control sequences, and without an overwritten progress bar.
 fn visible(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -138,7 +138,7 @@ fn visible(line: &str) -> String {
     plain.trim_end().rsplit('\r').next().unwrap_or_default().trim_end().to_owned()
 }
 
-/// Worth its time, as the one above is: every command runs, and each has its own way to print.
+/// Worth its time, like the test above: every command runs, and each prints in its own way.
 fn forty_columns() {
     for line in COMMANDS {
         let words: Vec<&str> = line.split(' ').collect();
@@ -149,13 +149,13 @@ fn forty_columns() {
         let shown: Vec<String> = text.lines().map(visible).collect();
         let lines = || shown.iter().map(String::as_str);
         if line.ends_with("--help") {
-            // A word is never cut, nor is a synopsis.
+            // Words are never broken, and neither are synopses.
             let is_broken = |line: &&str| {
                 line.chars().count() > 40 && line.trim_start().contains(' ') && !line.starts_with("Usage: ")
             };
             assert_eq!(lines().find(is_broken), None, "{line}");
         } else if !line.starts_with("eval") && !line.starts_with("record") {
-            // Times and sizes of pages apart, a terminal shows the same.
+            // Except for times and sizes of pages, a terminal shows the same.
             let missing = String::from_utf8(expected.stdout).unwrap();
             let missing = missing.lines().find(|wanted| !lines().any(|line| line == wanted.trim_end()));
             assert_eq!(missing, None, "{line}: {text}");

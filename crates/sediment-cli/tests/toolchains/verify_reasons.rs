@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reasons of `verify` against the truth: small programs, each linked with one known fault by real linkers, and sound ones, for
-//! which it gives no reason.
+//! Checks the reasons of `verify`: small programs, each linked by real linkers with one known fault, and correct ones,
+//! for which it gives no reason.
 
 use crate::running::{code, err, out, sediment};
 use libtest_mimic::Trial;
@@ -12,10 +12,10 @@ use std::process::Command;
 use support::{Need, case, linker_folder};
 use tempfile::TempDir;
 
-/// Functions of each of the two files that are ordered, with others in between.
+/// Number of ordered functions in each of the two files, with others in between.
 const LISTED: usize = 8;
 
-/// One of two files of functions; `letter` tells them apart.
+/// One of two files of functions; `letter` distinguishes them.
 fn source(letter: char) -> String {
     let mut text = String::from(
         "extern volatile int sink;\nvoid abort(void);\n#define FN __attribute__((noinline, noclone))\n",
@@ -52,7 +52,7 @@ fn source(letter: char) -> String {
 
 const MAIN: &str = "volatile int sink;\nint all_a(int);\nint all_b(int);\nint main(int n, char **w) { (void)w; return all_a(n) + all_b(n) == 77; }\n";
 
-/// The order that is asked for, both files mixed.
+/// The requested order, in which both files are mixed.
 fn asked() -> Vec<String> {
     let of = |number: usize| [format!("b{}", LISTED - 1 - number), format!("a{}", number * 3 % LISTED)];
     (0..LISTED).flat_map(of).collect()
@@ -76,7 +76,7 @@ fn compile(folder: &Path, files: &[&str], flags: &[&str]) {
     }
 }
 
-/// A linker, and how it is given an order.
+/// A linker, and how it gets an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OrderingLinker {
     GnuLd,
@@ -105,13 +105,13 @@ impl OrderingLinker {
         }
     }
 
-    /// Writes an order of these functions by hand, their own sections alone, and gives the argument for it.
+    /// Writes a manual order of these functions, with only their own sections, and returns the argument for it.
     fn order(self, folder: &Path, names: &[String]) -> String {
         let lines: Vec<String> = names.iter().map(|name| format!("*(.text.{name})")).collect();
         self.order_of(folder, &lines, names)
     }
 
-    /// The same of statements for GNU ld, or symbols for others.
+    /// As [`Self::order`], with statements for GNU ld, or symbols for others.
     fn order_of(self, folder: &Path, statements: &[String], names: &[String]) -> String {
         let (text, argument) = match self {
             Self::GnuLd => (
@@ -139,7 +139,7 @@ impl OrderingLinker {
     }
 }
 
-/// Exit code and JSON.
+/// Returns the exit code and the JSON.
 fn answered(folder: &Path, asked: &[String]) -> (i32, Value) {
     std::fs::write(folder.join("asked.order"), asked.join("\n") + "\n").unwrap();
     let output = sediment(folder, &["verify", "prog", "--order", "asked.order", "--json"]);
@@ -147,7 +147,7 @@ fn answered(folder: &Path, asked: &[String]) -> (i32, Value) {
     (code(&output), json)
 }
 
-/// Exit code, and misplaced functions with the codes of their reasons.
+/// Returns the exit code, and misplaced functions with the codes of their reasons.
 fn verified(folder: &Path, asked: &[String]) -> (i32, BTreeMap<String, String>) {
     let (code, json) = answered(folder, asked);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -155,7 +155,7 @@ fn verified(folder: &Path, asked: &[String]) -> (i32, BTreeMap<String, String>) 
     (code, misplaced.iter().map(|found| (text(&found["name"]), text(&found["reason"]))).collect())
 }
 
-/// Exactly these functions are misplaced, all for this reason.
+/// Checks that exactly these functions are misplaced, all for this reason.
 fn expect(folder: &Path, asked: &[String], exit: i32, wanted: &[String], reason: &str) {
     let (code, found) = verified(folder, asked);
     let names: BTreeSet<&str> = found.keys().map(String::as_str).collect();
@@ -222,7 +222,7 @@ fn an_older_order(linker: OrderingLinker) {
 
 fn cold_parts_between(_: OrderingLinker) {
     let project = project();
-    // What lies between is not asked for.
+    // Functions in between are not in the order.
     let statements: Vec<String> = asked()
         .iter()
         .enumerate()
@@ -308,7 +308,7 @@ fn no_objects_at_hand(linker: OrderingLinker) {
     expect(project.path(), &asked(), 5, &asked(), "among unlisted functions");
 }
 
-/// The ways in which [`mutations`] breaks a sound file.
+/// Ways in which [`mutations`] breaks a correct file.
 const WAYS: [&str; 10] = [
     "two functions swapped",
     "one function missing",
@@ -322,9 +322,10 @@ const WAYS: [&str; 10] = [
     "stripped",
 ];
 
-/// Thirty files in thirty orders, each sound at first, then broken in one of ten ways: every break is found, and no sound file is
-/// blamed. Functions of one code that the linker folded are the documented exception: they lie where their order asks for one of them.
-/// `SEDIMENT_MUTATIONS=FILE` adds a line for each file to FILE, for `scripts/prove verify`.
+/// Thirty files in thirty orders, each first correct, then broken in one of ten ways: every fault is found, and no
+/// correct file is blamed. Identical functions that the linker folded are the documented exception: they are at the
+/// address that the order requests for one of them. `SEDIMENT_MUTATIONS=FILE` appends a line for each file to FILE, for
+/// `scripts/prove verify`.
 fn mutations(linker: OrderingLinker) {
     let sound = project();
     let broken = project();
@@ -359,7 +360,8 @@ fn note_mutation(linker: OrderingLinker, way: &str, result: &str) {
     std::io::Write::write_all(&mut file, format!("{way}\t{linker:?}\t{result}\n").as_bytes()).unwrap();
 }
 
-/// Links the program in an order with one thing broken: the exit code and the JSON of `verify`, or the code of an error.
+/// Links the program with an order and one fault; returns the exit code and the JSON of `verify`, or the code of an
+/// error.
 fn broken_in(
     folder: &Path,
     linker: OrderingLinker,
@@ -375,7 +377,7 @@ fn broken_in(
         2 => passed.reverse(),
         3 => passed.clear(),
         4 if linker == OrderingLinker::GnuLd => passed.truncate(10),
-        // Functions of equal numbers in both files have one code.
+        // Functions with equal numbers in both files are identical.
         4 => further.push("-Wl,--icf=all".to_owned()),
         5 => compile(folder, &["b"], &[]),
         6 => {
@@ -386,7 +388,7 @@ fn broken_in(
             assert!(objcopy.status().unwrap().success());
         }
         7 => wanted = names("z1 z2 z3 z4"),
-        // A function is gone.
+        // A function is missing.
         8 => {
             let gone = &order[6];
             let letter = gone.chars().next().unwrap();
@@ -418,13 +420,13 @@ fn sound(linker: OrderingLinker) {
     let linked = linker.order(project.path(), &asked());
     linker.link(project.path(), &[linked]);
     expect(project.path(), &asked(), 0, &[], "");
-    // The folder of the objects may be another one.
+    // The objects may be in another folder.
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::copy(project.path().join("prog"), elsewhere.path().join("prog")).unwrap();
     expect(elsewhere.path(), &asked(), 0, &[], "");
 }
 
-/// By an order that `sediment order` made, of functions of all groups.
+/// With an order computed by `sediment order`, with functions of all groups.
 fn sound_as_computed() {
     let project = project();
     OrderingLinker::GnuLd.link(project.path(), &[]);
@@ -449,7 +451,7 @@ fn sound_as_computed() {
     assert_eq!((code(&output), json["misplaced"].as_array().unwrap().len()), (0, 0), "{json}");
 }
 
-/// An order that is close to that of the sources: whole stretches of both files by turns.
+/// An order close to the order of the sources: alternately whole sequences of both files.
 fn close() -> Vec<String> {
     let of = |letter: char| -> Vec<String> {
         (0..LISTED)
@@ -459,7 +461,7 @@ fn close() -> Vec<String> {
     of('a').chunks(4).zip(of('b').chunks(4)).flat_map(|(a, b)| [a, b].concat()).collect()
 }
 
-/// Objects whose functions have the order of the sources; `local`: they are static.
+/// Objects whose functions are in the order of the sources; `local`: they are static.
 fn project_as_written(local: bool) -> TempDir {
     let project = project();
     for letter in ['a', 'b'] {
@@ -474,7 +476,7 @@ fn project_as_written(local: bool) -> TempDir {
     project
 }
 
-/// The order is not in force although half of the functions lie as ordered.
+/// The order is not in force although half of the functions are placed as ordered.
 fn expect_luck(folder: &Path, reason: &str) {
     let (code, json) = answered(folder, &close());
     assert!(json["weight_placed_percent"].as_f64().unwrap() >= 50.0, "{json}");
@@ -487,7 +489,7 @@ fn close_not_passed(linker: OrderingLinker) {
     let project = project_as_written(false);
     linker.link(project.path(), &[]);
     expect_luck(project.path(), "not passed to the linker");
-    // libtool keeps two objects of each source.
+    // libtool keeps two objects for each source.
     std::fs::create_dir(project.path().join(".libs")).unwrap();
     for object in ["a.o", "b.o"] {
         std::fs::copy(project.path().join(object), project.path().join(".libs").join(object)).unwrap();
@@ -516,7 +518,7 @@ fn sound_close(linker: OrderingLinker) {
         let project = project_as_written(local);
         linker.link(project.path(), &[linker.order(project.path(), &close())]);
         expect(project.path(), &close(), 0, &[], "");
-        // A section fewer is the reason of one function, with objects and without.
+        // One missing section is the reason for one function, with and without objects.
         let older: Vec<String> = close().into_iter().filter(|name| name != "b3").collect();
         linker.link(project.path(), &[linker.order(project.path(), &older)]);
         expect(project.path(), &close(), 0, &names("b3"), "not passed to the linker");
@@ -527,7 +529,7 @@ fn sound_close(linker: OrderingLinker) {
     }
 }
 
-/// The order of the sources themselves is followed by every link.
+/// Every link follows an order that equals the sources' order.
 fn sound_as_written(linker: OrderingLinker) {
     let project = project_as_written(false);
     let mut order = close();
@@ -536,7 +538,7 @@ fn sound_as_written(linker: OrderingLinker) {
     expect(project.path(), &order, 0, &[], "");
 }
 
-/// A part of the order can be followed, as the other part has no sections.
+/// Only a part of the order can be followed, because the other part has no sections.
 fn half_close(linker: OrderingLinker) {
     let project = project_as_written(false);
     compile(project.path(), &["b"], &["-fno-toplevel-reorder"]);
@@ -551,7 +553,7 @@ fn half_close(linker: OrderingLinker) {
     }
 }
 
-/// Equal functions of both files become one.
+/// Identical functions in both files become one.
 fn sound_folded(linker: OrderingLinker) {
     let project = project_as_written(false);
     let order = linker.order(project.path(), &close());
@@ -560,7 +562,7 @@ fn sound_folded(linker: OrderingLinker) {
     assert_eq!((code, &json["order_in_force"]), (0, &Value::Bool(true)), "{json}");
 }
 
-/// `--min-coverage` stands in place of the threshold that is there without it.
+/// `--min-coverage` replaces the default threshold.
 fn thresholds() {
     let project = project();
     OrderingLinker::GnuLd.link(project.path(), &[]);

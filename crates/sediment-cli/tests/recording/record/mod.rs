@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment record` on programs that are hard on a tracer: what they print and how they exit stays the same, nothing is left in
-//! them, and what ran is in the profile.
+//! `sediment record` on programs that are difficult to trace: their output and exit codes stay the same, nothing is
+//! left in them, and executed functions are in the profile.
 //!
-//! Those that the list of tests calls [repeated] run once, or as often as SEDIMENT_REPEATS says; proofs/scripts/recorder says up to two hundred times.
+//! Tests marked [repeated] in the list run once, or SEDIMENT_REPEATS times; proofs/scripts/recorder repeats them up to
+//! two hundred times.
 
 mod answers;
 mod architectures;
@@ -39,7 +40,7 @@ fn slower() -> u64 {
     number_of("SEDIMENT_SLOWER").unwrap_or(1)
 }
 
-/// Time after which what should have happened counts as missing.
+/// Time after which an expected event counts as missing.
 fn patience() -> Duration {
     Duration::from_secs(60 * slower())
 }
@@ -49,7 +50,7 @@ fn seconds(usual: f64) -> String {
     (usual * slower() as f64).to_string()
 }
 
-/// Rounds of a program that is recorded for long.
+/// Number of rounds of a program that is recorded for long.
 fn rounds(usual: u64) -> String {
     (usual / slower()).to_string()
 }
@@ -122,7 +123,7 @@ pub(crate) fn cases() -> Vec<Trial> {
 }
 
 thread_local! {
-    /// Two flags of the case of this thread: it is a repeated one, and it has asked how often.
+    /// Two flags of this thread's case: it is a repeated one, and it has read the number of repetitions.
     static REPEATED: Cell<(bool, bool)> = const { Cell::new((false, false)) };
 }
 
@@ -134,7 +135,7 @@ fn repeats() -> usize {
     number_of("SEDIMENT_REPEATS").unwrap_or(1) as usize
 }
 
-/// A case that runs as often as SEDIMENT_REPEATS says, and is listed as such.
+/// A case that runs SEDIMENT_REPEATS times, and is listed as repeated.
 fn repeated(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
     let asks = move || {
         REPEATED.set((true, false));
@@ -145,7 +146,7 @@ fn repeated(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
     case(name, needs, asks).with_kind("repeated")
 }
 
-/// A [`repeated`] case that takes long even once: it runs where repetitions are asked for.
+/// A [`repeated`] case that takes long even once: it runs only if repetitions are requested.
 fn repeated_alone(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
     match number_of("SEDIMENT_REPEATS") {
         Some(_) => repeated(name, needs, run),
@@ -181,7 +182,7 @@ impl RecordingFolder {
     }
 
     fn record(&self, options: &[&str], command: &[&str]) -> Command {
-        // What runs in the background is started to ignore some signals; here they are to be heard.
+        // Background processes are started with some signals ignored; here these must arrive.
         let mut record = Command::new("env");
         record
             .args(["--default-signal=INT,QUIT,HUP", env!("CARGO_BIN_EXE_sediment"), "record"])
@@ -217,7 +218,7 @@ fn firsts(profile: &sediment_core::profile::Profile, dso: &str) -> Vec<(u64, Str
     firsts
 }
 
-/// Calls of one function by another, by their names.
+/// Calls from one function to another, by name.
 fn calls(profile: &sediment_core::profile::Profile, caller: &str, callee: &str) -> u128 {
     let edges = profile.edges();
     let named = |function, name: &str| profile.key(function).name == name;
@@ -268,7 +269,7 @@ fn rates_tell_frequent_from_rare() {
         }\n";
     let shop = RecordingFolder::new();
     let program = shop.compile("rates", source, &[]);
-    // The truth is 30,000 and 1,500. Few windows have seen either, so one recording of three may be far off.
+    // The true numbers are 30,000 and 1,500. Few windows contain either, so one of three recordings may be far off.
     let estimates = || {
         let recorded = shop.record(&["--overhead", "20%"], &[text(&program), "1500"]).output().unwrap();
         assert_eq!(code(&recorded), 0, "{}", err(&recorded));
@@ -289,7 +290,7 @@ fn rates_tell_frequent_from_rare() {
     );
 }
 
-/// A function that calls others once, four times and thirty times, with no other between.
+/// A function that calls others once, four times and thirty times, with no other call in between.
 fn calls_come_in_runs() {
     let source = "#include <stdio.h>\n#include <stdlib.h>\n\
         #define FUNCTION __attribute__((noinline))\n\
@@ -320,12 +321,12 @@ fn calls_come_in_runs() {
         let profile = shop.profile();
         ["one", "few", "many"].map(|name| calls(&profile, "turn", name) as f64)
     };
-    // Without runs, they would be one each.
+    // Without counting runs, each would be one.
     let is_near = |[one, few, many]: [f64; 3]| {
         (2.5..6.5).contains(&(few / one)) && (15.0..60.0).contains(&(many / one))
     };
     let all = [found(), found(), found()];
-    // On a slow machine, few windows fit into the rounds.
+    // On a slow machine, few windows fit in the rounds.
     let near = all.into_iter().filter(|found| is_near(*found)).count();
     assert!(near >= 2 || slower() > 1, "{all:?}");
 }
@@ -349,7 +350,7 @@ fn libraries_loaded_late_are_recorded() {
     }
 }
 
-/// A program that runs beside the test, and is ended with it.
+/// A program that runs during the test, and is ended with it.
 struct Running(Child);
 
 impl Running {
@@ -389,7 +390,7 @@ fn number_in(path: &Path) -> i32 {
     }
 }
 
-/// The code that a process runs is that of its files, to the last byte.
+/// The code in a process's memory equals its files, to the last byte.
 fn assert_untouched(process: i32) {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     let memory = std::fs::File::open(format!("/proc/{process}/mem")).unwrap();
@@ -411,7 +412,7 @@ fn assert_untouched(process: i32) {
 }
 
 fn a_server_is_recorded_under_load(form: BuildForm) {
-    /// A process that has ended meanwhile: no process has so large a number.
+    /// An ended process: no process has such a large id.
     const ENDED: &str = "4194304";
     let shop = RecordingFolder::new();
     let server = form.build(&shop, "server", &programs::server());
@@ -428,7 +429,7 @@ fn a_server_is_recorded_under_load(form: BuildForm) {
         let recorded = shop.record(&[&processes[..], &how, form.options()].concat(), &[]).output().unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         assert_untouched(process);
-        // It goes on serving.
+        // It continues to serve.
         std::thread::sleep(Duration::from_millis(20));
         let ended = running.end("-TERM");
         assert_eq!((code(&ended), ended.stdout.as_slice()), (8, &b"served\n"[..]), "run {repeat}");
@@ -438,7 +439,7 @@ fn a_server_is_recorded_under_load(form: BuildForm) {
     }
 }
 
-/// A server whose work is done by processes that run already, and by some that it starts while it is recorded.
+/// A server whose work is done by running processes, and by some that it starts during the recording.
 fn processes_below_a_process_are_recorded_too() {
     let shop = RecordingFolder::new();
     let program = shop.compile("postmaster", &programs::postmaster(), &[]);
@@ -452,7 +453,7 @@ fn processes_below_a_process_are_recorded_too() {
             .split_whitespace()
             .map(|id| id.parse().unwrap())
             .collect();
-        // Behind the two may stand one that ends soon.
+        // After these two there may be one that ends soon.
         let below = &below[..2];
         let id = process.to_string();
         let seconds = seconds(1.0);
@@ -471,7 +472,7 @@ fn processes_below_a_process_are_recorded_too() {
     }
 }
 
-/// The return address is there, but what stands before it does not call.
+/// The return address exists, but the code before it is not a call.
 fn callers_that_do_not_call_are_marked() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("its program is x86-64 assembly");
@@ -534,7 +535,8 @@ fn a_program_that_runs_on_is_left_as_it_was() {
                 "run {repeat}: {}",
                 err(&ended)
             );
-            // On a busy machine not much may have run in so short a time; the server had begun to serve when it was interrupted.
+            // On a busy machine little may have run in so short a time; the server had begun to serve when it was
+            // interrupted.
             let least = if end == "interrupt" { FUNCTIONS + 1 } else { 0 };
             assert!(firsts(&shop.profile(), "server").len() >= least, "run {repeat}");
         }
@@ -555,7 +557,7 @@ fn traced(process: i32) -> bool {
     !status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() == "0"))
 }
 
-/// The key reaches the program too, as both are of one group; here it ends by it.
+/// The key also reaches the program, because both are in the same group; here it ends the program.
 fn the_interrupt_key_keeps_what_was_recorded() {
     let shop = RecordingFolder::new();
     let program = shop.compile("server", &programs::server(), &[]);
@@ -636,7 +638,7 @@ fn excluded_files_get_no_breakpoints() {
     }
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_ne!(recorded.stdout, without.stdout, "the trap shows where the program looks at its own code");
-    // A program that aborts then gets a hint; one that exits has its own reasons.
+    // If the program aborts, the user gets a hint; if it exits, it may have its own reasons.
     let expected = String::from_utf8(without.stdout).unwrap();
     let refuses = |how: &str| {
         let program = [text(&program), expected.trim(), how];

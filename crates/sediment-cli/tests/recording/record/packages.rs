@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of installed packages: made-up ones in folders of their own, as dpkg and rpm keep them, and this machine's C library.
+//! Profiles of installed packages: invented ones in separate folders, in the form of dpkg and rpm, and this machine's C
+//! library.
 
 use super::{RecordingFolder, calls, code, err, firsts, programs, text};
 use libtest_mimic::Trial;
@@ -111,13 +112,13 @@ fn of_a_package_only_its_own_functions_are_collected() {
     assert_eq!(firsts(&starts, "plain").iter().filter(|(_, name)| name == "f59").count(), 1);
     let other = collect(&shop, "other-tools", &[], &installed, None);
     assert!(code(&other) == 1 && err(&other).contains(" other-tools "), "{}", err(&other));
-    // Neither names nor a build-id by which addresses get names.
+    // Neither function names nor a build-id with which addresses could be named.
     let bare = shop.compile("plain", &programs::plain(), &["-s", "-Wl,--build-id=none"]);
     std::fs::copy(&bare, at("usr/bin/bare")).unwrap();
     std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin\n/bin/bare\n").unwrap();
     let nameless = collect(&shop, "plain-tools", &[], &at("usr/bin/bare"), None);
     assert!(code(&nameless) == 1 && err(&nameless).contains("build-id"), "{}", err(&nameless));
-    // A package of scripts has nothing to order.
+    // A package with only scripts has nothing to order.
     let script = "Package: scripts\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
         Architecture: all\nVersion: 1-1\nDescription: a test\n\n";
     std::fs::write(at("var/lib/dpkg/status"), status.to_owned() + script).unwrap();
@@ -125,7 +126,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     std::fs::write(at("usr/bin/script"), "#!/usr/bin/python3\n").unwrap();
     let none = collect(&shop, "scripts", &[], &installed, None);
     assert!(code(&none) == 1 && err(&none).contains("sediment: scripts "), "{}", err(&none));
-    // An address is named where the package asks for profiles, or ships one, and nowhere else.
+    // The address for submissions is printed only if the package accepts profiles, or contains one.
     let fields = ["Source: plain", "Sediment-Profiles: https://example.org/profiles"];
     for (field, ships) in [(fields[0], false), (fields[1], false), (fields[0], true)] {
         let status = status.replace("Bugs: https://bugs.example.org/plain", field);
@@ -141,7 +142,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     }
 }
 
-/// A program and its library, which one source makes two packages of.
+/// A program and its library, from two packages of one source.
 fn packages_of_one_source_are_one_recording() {
     let shop = RecordingFolder::new();
     let at = |path: &str| shop.path().join("root").join(path);
@@ -191,18 +192,18 @@ fn packages_of_one_source_are_one_recording() {
     assert_eq!(both.dsos().keys().collect::<Vec<_>>(), ["libpair.so", "pair"]);
     assert!(calls(&both, "main", "twice") > 0);
     assert_eq!(both.inputs.unwrap_or(1), 1);
-    // One that executed nothing costs the others nothing.
+    // A package that executed nothing does not affect the others.
     let told = run(&["idle", "pair", "libpair0"], &["-o", "parts/"]);
     assert!(told.contains("idle"), "{told}");
     assert!(!shop.path().join("parts/idle.gv").exists());
     assert_eq!(read("parts/libpair0.gv").dsos().keys().collect::<Vec<_>>(), ["libpair.so"]);
 }
 
-/// Others than root are refused before anything is recorded or written.
+/// Users other than root are refused before anything is recorded or written.
 fn only_root_collects_all() {
     let shop = RecordingFolder::new();
     std::fs::set_permissions(shop.path(), Permissions::from_mode(0o777)).unwrap();
-    // Others may not enter the folders that root builds in.
+    // Other users may not enter folders that root builds in.
     let sediment = shop.path().join("sediment");
     std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
     let mut collect = Command::new("setpriv");
@@ -214,7 +215,7 @@ fn only_root_collects_all() {
     assert_eq!(std::fs::read_dir(shop.path()).unwrap().count(), 1, "it wrote something");
 }
 
-/// Lines that say what is in a file, before it is shown to the last byte.
+/// Number of lines that describe a file, before all of it is shown.
 fn lines_of_summary(said: &str, file: &str) -> usize {
     let (before, after) = said.split_once(file).unwrap_or_else(|| panic!("{said}"));
     assert!(!after.contains(" contains:"), "{after}");
@@ -255,7 +256,7 @@ fn files_of_many_libraries_are_told_in_ten_lines() {
     assert!((5..=10).contains(&lines), "{lines}: {}", err(&shown));
 }
 
-/// An intake that answers one request after the other with these statuses; what it received.
+/// An intake that answers consecutive requests with these statuses; returns the received requests.
 fn intake(statuses: &'static [&'static str]) -> (String, std::thread::JoinHandle<Vec<String>>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/profiles", listener.local_addr().unwrap());
@@ -297,7 +298,7 @@ fn a_profile_is_sent_only_where_that_is_asked_for() {
     let installed = at("usr/bin/plain");
     std::fs::rename(shop.compile("plain", &programs::plain(), &[]), &installed).unwrap();
     std::fs::write(shop.path().join("token"), "a-token\n").unwrap();
-    // A server that is busy once: the same key comes again.
+    // A server that is busy once: the same key is sent again.
     let (url, requests) = intake(&["503 Busy", "201 Created"]);
     let sent =
         collect(&shop, "plain-tools", &["--send", &url, "--yes", "--token-file", "token"], &installed, None);
@@ -315,14 +316,14 @@ fn a_profile_is_sent_only_where_that_is_asked_for() {
         assert_eq!(header(request, "Idempotency-Key: ").len(), 32);
     }
     assert_eq!(header(&requests[0], "Idempotency-Key: "), header(&requests[1], "Idempotency-Key: "));
-    // A refusal is an error, and the file stays.
+    // A refusal is an error, and the file is kept.
     let (url, requests) = intake(&["422 Invalid"]);
     let refused = collect(&shop, "plain-tools", &["--send", &url, "--yes"], &installed, None);
     assert_eq!(code(&refused), 1);
     assert!(err(&refused).contains("status 422"), "{}", err(&refused));
     assert!(!requests.join().unwrap()[0].contains("Authorization"));
     assert!(shop.path().join("plain-tools.gv").is_file());
-    // Nobody can answer, and what is no URL: nothing is recorded.
+    // Nobody can answer the question, or the URL is invalid: nothing is recorded.
     for (options, code_of_exit) in
         [(&["--send", "http://127.0.0.1:9/"][..], 2), (&["--send", "file:///etc/passwd", "--yes"], 2)]
     {
@@ -333,8 +334,8 @@ fn a_profile_is_sent_only_where_that_is_asked_for() {
     }
 }
 
-/// A real package, built and installed by rpm below a folder: program and library by way of links, the database where another
-/// distribution than this keeps it.
+/// A real package, built and installed by rpm below a folder: program and library are found through links, and the
+/// database is where another distribution has it.
 fn packages_of_rpm_are_collected() {
     let shop = RecordingFolder::new();
     let at = |path: &str| shop.path().join("root").join(path);
@@ -371,7 +372,7 @@ fn packages_of_rpm_are_collected() {
     }
     symlink("usr/bin", at("bin")).unwrap();
     symlink("usr/lib64", at("lib64")).unwrap();
-    // The files are put in place by hand: installing them would take root.
+    // The files are copied by hand, because installing them would need root.
     std::fs::copy(&program, at("usr/bin/plain")).unwrap();
     std::fs::copy(&library, at("usr/lib64/libplain.so.1.0")).unwrap();
     symlink("libplain.so.1.0", at("usr/lib64/libplain.so.1")).unwrap();
@@ -396,7 +397,7 @@ fn packages_of_rpm_are_collected() {
     );
 }
 
-/// The original's command, on what perf recorded of a program that works in the C library.
+/// Upstream sediment's command, on a perf recording of a program that works in the C library.
 fn recordings_become_profiles_of_a_package() {
     let shop = RecordingFolder::new();
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generated C programs, each of a kind that is hard on a tracer. What they print and how they exit is always the same.
+//! Generated C programs, each difficult to trace in its own way. Their output and exit codes are always the same.
 
 /// Number of functions that `work` calls in turn.
 pub(crate) const FUNCTIONS: usize = 60;
 
-/// `long work(long rounds)` calls functions `f0`, `f1`, … in turn, so many calls for a round, and returns what they make of it.
+/// `long work(long rounds)` calls functions `f0`, `f1`, … in turn, a fixed number of calls per round, and returns their
+/// result.
 fn work() -> String {
     let mut text = String::from(
         "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n",
@@ -31,7 +32,7 @@ pub(crate) fn plain() -> String {
               int main(void) { atexit(end); printf(\"%s %ld\\n\", getenv(\"BEGUN\"), work(20000)); return 7; }\n"
 }
 
-/// Eight threads that meet the same functions at the same time.
+/// Eight threads that execute the same functions at the same time.
 pub(crate) fn threads() -> String {
     work()
         + "#include <pthread.h>\n\
@@ -71,7 +72,7 @@ pub(crate) fn forks() -> String {
               \x20   return 4;\n}\n"
 }
 
-/// Other programs by posix_spawn, vfork, system and popen, from a thread too.
+/// Starts other programs with posix_spawn, vfork, system and popen, also from a thread.
 pub(crate) fn spawns() -> String {
     work()
         + "#include <pthread.h>\n#include <spawn.h>\n#include <sys/wait.h>\n\
@@ -98,7 +99,7 @@ pub(crate) fn spawns() -> String {
               \x20   return 5;\n}\n"
 }
 
-/// A library of so many functions, whose constructor and indirect function run while it is loaded.
+/// A library with this number of functions, whose constructor and indirect function run while it is loaded.
 pub(crate) fn library() -> String {
     String::from(
         "static int begun;\n\
@@ -111,7 +112,7 @@ pub(crate) fn library() -> String {
     )
 }
 
-/// Loads and unloads the library, again and again.
+/// Loads and unloads the library repeatedly.
 pub(crate) fn loads() -> String {
     work()
         + "#include <dlfcn.h>\n\
@@ -128,8 +129,8 @@ pub(crate) fn loads() -> String {
               \x20   return 6;\n}\n"
 }
 
-/// Unmaps code that has run, or may run yet, and has data of breakpoint instructions in its place: a page of its own functions, which it maps
-/// again, a copy of that page, and the code of a library.
+/// Unmaps code that has run, or may still run, and replaces it by data with breakpoint instructions: a page of its own
+/// functions, which it maps again, a copy of that page, and the code of a library.
 pub(crate) fn unmaps() -> String {
     let functions: String = (0..40)
         .map(|index| format!("GONE long g{index}(long x) {{ __asm__ volatile(\"\"); return (x & 0xffff) * {} + {index}; }}\n", index % 7 + 1))
@@ -216,7 +217,7 @@ int main(int count, char **words) {
     work() + head + &functions + &early + &late + tail
 }
 
-/// Signals of every sort: a timer's, real-time ones, to threads, stops, with all of them blocked at times.
+/// Signals of every kind: from a timer, real-time ones, to threads, stops; sometimes all are blocked.
 pub(crate) fn signals() -> String {
     work()
         + "#include <pthread.h>\n#include <signal.h>\n#include <sys/time.h>\n#include <sys/wait.h>\n\
@@ -251,8 +252,8 @@ pub(crate) fn signals() -> String {
               \x20   return 1;\n}\n"
 }
 
-/// SIGTRAP blocked with all other signals, waited for, handled, raised by instructions of its own, and ignored; and whether that stays so where
-/// the C library blocks all signals.
+/// Uses SIGTRAP in every way: blocked with all other signals, waited for, handled, raised by its own instructions, and
+/// ignored; also while the C library blocks all signals.
 pub(crate) fn traps() -> String {
     work()
         + "#include <pthread.h>\n#include <signal.h>\n#include <spawn.h>\n#include <sys/wait.h>\n\
@@ -299,7 +300,7 @@ pub(crate) fn traps() -> String {
               \x20   return 1;\n}\n"
 }
 
-/// A server of four threads that answers its signal to end; it writes its process id to the file of its argument first.
+/// A server with four threads that ends at a signal; first it writes its process id to the file in its argument.
 pub(crate) fn server() -> String {
     work()
         + "#include <pthread.h>\n#include <signal.h>\n\
@@ -318,8 +319,8 @@ pub(crate) fn server() -> String {
               \x20   return 8;\n}\n"
 }
 
-/// A server that leaves its work to two processes, and starts another now and then; it writes its process id to the file of its
-/// argument first.
+/// A server whose work is done by two processes, and that starts another now and then; first it writes its process id
+/// to the file in its argument.
 pub(crate) fn postmaster() -> String {
     work()
         + "#include <signal.h>\n#include <sys/prctl.h>\n#include <sys/wait.h>\n\

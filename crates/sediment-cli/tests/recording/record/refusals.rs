@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Trial> {
 
 fn unrecordable_programs_are_refused() {
     let shop = RecordingFolder::new();
-    // Nothing is recorded that could not be kept.
+    // Nothing is recorded if it could not be written.
     let plain = shop.compile("plain", &programs::plain(), &[]);
     std::fs::create_dir(shop.path().join("folder")).unwrap();
     for output in ["missing/profile.gv", "folder"] {
@@ -41,7 +41,7 @@ fn unrecordable_programs_are_refused() {
     let second = shop.record(&["--pid", &process.to_string()], &[]).output().unwrap();
     let traced = format!(" process {process} ");
     assert!(code(&second) == 6 && err(&second).contains(&traced), "{}", err(&second));
-    // Should the process that traces be killed, what was started ends with it.
+    // If the tracing process is killed, the started program ends too.
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim();
     assert_ne!(tracer, first.0.id().to_string(), "the process with the terminal does not trace");
@@ -70,7 +70,7 @@ fn a_sandbox_that_forbids_tracing_is_named() {
     assert!(said.contains("--cap-add=SYS_PTRACE"), "{said}");
 }
 
-/// A program with the bit that gives it the rights of its owner, recorded by somebody who is not root.
+/// A program with the bit for its owner's rights, recorded by a user other than root.
 fn programs_with_other_rights_are_refused_or_warned_about() {
     let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
@@ -81,7 +81,7 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
         done(Command::new("chown").args(["-R", "65534:65534"]).arg(folder));
     }
     done(Command::new("chmod").arg("4755").arg(&program));
-    // Others may not enter the folders that root builds in.
+    // Other users may not enter folders that root builds in.
     let sediment = folder.join("sediment");
     std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
     let record = |command: &[&str]| {
@@ -100,7 +100,7 @@ fn programs_with_other_rights_are_refused_or_warned_about() {
     assert!(err(&warned).contains("sediment: warning: ./plain "), "{}", err(&warned));
     assert!(String::from_utf8_lossy(&warned.stdout).contains("the end"), "it ran all the same");
     if root && Command::new("setcap").arg("-h").output().is_ok() {
-        // Rights that a file gives by capabilities are taken as well.
+        // Rights from capabilities of a file are recognised too.
         done(Command::new("chmod").arg("755").arg(&program));
         done(Command::new("setcap").arg("cap_net_raw+ep").arg(&program));
         let refused = record(&["./plain"]);

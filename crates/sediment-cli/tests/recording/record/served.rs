@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that serve their own files or memory, and would wait for themselves if the recorder waited for them; and a program that puts a
-//! copy of its code into memory that it shares.
+//! Programs that serve their own files or memory, and would deadlock if the recorder waited for them; and a program
+//! that copies its code to memory that it shares.
 
 use super::{RecordingFolder, Running, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
@@ -19,10 +19,10 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Exit code of a program that this machine does not let have what it needs.
+/// Exit code of a program whose requirements this machine does not meet.
 const NOT_HERE: i32 = 9;
 
-/// Serves a file system of one file. What lies behind its first `PROMPT` bytes comes after `delay` seconds.
+/// Serves a file system with one file. The data after its first `PROMPT` bytes comes `delay` seconds late.
 const SERVER: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -118,7 +118,7 @@ static int wait_and_unmount(pid_t child, pid_t server, const char *place) {
 }
 "#;
 
-/// Mounts a file system of one file, a program, that a child serves, and runs that, as AppImages do.
+/// Mounts a file system with one file, a program, which a child serves, and runs it, as AppImages do.
 const RUNS_SERVED: &str = r#"
 int main(int count, char **words) {
     char path[4096];
@@ -153,7 +153,7 @@ fn served_files() {
         return support::skip_on_this_machine("no file system may be mounted that a program serves");
     }
     assert_eq!((code(&alone), &alone.stdout[..]), (4, &b"ended 600\n"[..]));
-    // Not every kernel lets a file system lie above it.
+    // Not every kernel allows a file system layered on it.
     let ways = if code(&run(&below)) == NOT_HERE { vec![&plain[..]] } else { vec![&plain[..], &below] };
     let all = [&[][..], &["--startup"], &["--startup", "--trampolines"]];
     let all: Vec<_> =
@@ -166,7 +166,8 @@ fn served_files() {
     }
 }
 
-/// Reads a served file by the first instruction of a function whose every call is seen; after three seconds a page that comes late.
+/// Reads a served file with the first instruction of a function whose every call is observed; after three seconds, a
+/// page that comes late.
 const READS_LATE: &str = r#"
 #include <sys/mman.h>
 #include <time.h>
@@ -218,7 +219,7 @@ fn late_memory() {
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "read 1010101 1010101\nended 700\n");
 }
 
-/// Reads missing pages by the first instruction of a function, and serves them in another thread, for some seconds.
+/// Reads missing pages with the first instruction of a function, and serves them in another thread, for some seconds.
 const SERVES_MEMORY: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -291,7 +292,7 @@ fn served_memory() {
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "0 wrong\n");
 }
 
-/// Has its code in memory that it shares, and may not write to where the code is executed.
+/// Has its code in memory that it shares, and must not write to the address where the code is executed.
 const COPIES: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that use SIGTRAP before they are recorded: they get no breakpoints, and that is said.
+//! Processes that use SIGTRAP before they are recorded: they get no breakpoints, and a message reports it.
 
 use super::{RecordingFolder, Running, assert_untouched, code, err, firsts, number_in, text};
 use libtest_mimic::Trial;
@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Says its process in a file, waits for a line, and tells then whether SIGTRAP is handled as before.
+/// Writes its process id to a file, waits for a line, then prints whether SIGTRAP is handled as before.
 const WAITS: &str = r#"
 #include <pthread.h>
 #include <signal.h>
@@ -74,7 +74,7 @@ fn running_programs() {
     }
 }
 
-/// Programs ignore what those ignored that started them.
+/// Programs inherit ignored signals from the programs that started them.
 fn inherited_use() {
     let shop = RecordingFolder::new();
     let program = shop.compile("waits", WAITS, &[]);
@@ -88,7 +88,7 @@ fn inherited_use() {
     }
 }
 
-/// Programs of Go are known by their sections. What they start is recorded.
+/// Go programs are recognised by their sections. Programs that they start are recorded.
 fn runtime_of_go() {
     let shop = RecordingFolder::new();
     let source = r#"

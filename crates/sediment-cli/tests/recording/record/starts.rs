@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts under `--method call-sites`: plans that are kept, memory that is opened early, and bounds of memory.
+//! Starts with `--method call-sites`: cached plans, memory that is opened early, and memory limits.
 
 use super::{RecordingFolder, call_sites::KINDS, code, err, text};
 use libtest_mimic::Trial;
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Records a program in a shop that has a cache of its own.
+/// Records a program in a shop with its own cache.
 fn record(shop: &RecordingFolder, options: &[&str], command: &[&str]) -> Output {
     let mut record = super::call_sites::record(shop, options, command);
     record.env("XDG_CACHE_HOME", shop.path().join("caches")).output().unwrap()
@@ -50,7 +50,7 @@ fn kept_plans() {
     let kept = plans(&shop);
     assert!(kept.len() >= 2, "{kept:?}");
     assert!(profile("with plans") == first, "a recording with kept plans differs");
-    // Whatever is planted there, recordings are the same.
+    // Whatever is put into the cache, recordings are the same.
     let bytes: Vec<Vec<u8>> = kept.iter().map(|path| std::fs::read(path).unwrap()).collect();
     for (path, others) in kept.iter().zip(bytes.iter().cycle().skip(1)) {
         std::fs::write(path, others).unwrap();
@@ -77,7 +77,7 @@ fn kept_plans() {
     assert_eq!(clear(), "removed 0 plans, 0 KiB\n");
 }
 
-/// Processes that run the same program one after the other, and at once, and load a library again.
+/// Processes that run the same program one after the other and simultaneously, and load a library again.
 fn shared_stubs() {
     let shop = RecordingFolder::new();
     let library = "__attribute__((noinline)) long inner(long x) { return x + 1; }\nlong outer(long x) { return inner(x) + inner(x); }\n";
@@ -113,7 +113,8 @@ fn shared_stubs() {
     assert_eq!(super::calls(&profile, "outer", "inner"), 8 * 100);
 }
 
-/// The third process of a program maps a copy of the C library's code, and counts as the first. One with the name of the file of mappings does not.
+/// The third process of a program maps a copy of the C library's code, which counts as the original. A file with the
+/// name of the file of mappings does not.
 fn copies() {
     const PROCESSES: u64 = 8;
     let shop = RecordingFolder::new();
@@ -149,7 +150,7 @@ fn copies() {
     assert!(none > 0 && all == none, "{all} calls, and {none}");
 }
 
-/// A program that nobody may look into any more gets its code back by a recorder that has no rights beyond it.
+/// A program that becomes unreadable gets its code restored by a recorder without privileges over it.
 fn hides() {
     let source = r#"
         #define _GNU_SOURCE
@@ -180,7 +181,7 @@ fn hides() {
     let shop = RecordingFolder::new();
     let program = shop.compile("hides", source, &["-O1", "-no-pie"]);
     std::fs::set_permissions(shop.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    // Where the program under test is, another user may not look.
+    // Another user may not enter the folder of the program under test.
     let own = shop.path().join("sediment");
     std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &own).unwrap();
     let as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"];

@@ -40,7 +40,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A program whose functions are all local but `main`, with its build-id, and a stripped copy in a folder of its own.
+/// A program whose functions are all local except `main`, with its build-id, and a stripped copy in a separate folder.
 fn built(shop: &RecordingFolder, flags: &[&str]) -> (PathBuf, PathBuf) {
     let source =
         programs::plain().replace("__attribute__((noinline)) long", "__attribute__((noinline)) static long");
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Profile {
     sediment_core::profile::text::parse(&std::fs::read(path).unwrap()).unwrap().0
 }
 
-/// Calls by the names of both ends, of those of functions of `plain`. On AArch64, some of the start files have a symbol without a size, or no
+/// Calls between functions of `plain`, by name. On AArch64, some of the start files have a symbol without a size, or no
 /// entry in the unwind table.
 fn calls_of(profile: &Profile) -> BTreeMap<(String, String), u128> {
     let mut calls = BTreeMap::new();
@@ -82,7 +82,7 @@ fn recorded(shop: &RecordingFolder, program: &Path, to: &str) -> Profile {
     read(&to)
 }
 
-/// Without `.eh_frame`, functions begin where its index says so.
+/// Without `.eh_frame`, functions begin at the addresses in its index.
 fn the_index_of_unwind_tables_suffices() {
     let shop = RecordingFolder::new();
     let (_, stripped) = built(&shop, &[]);
@@ -104,7 +104,7 @@ fn every_debug_file_names() {
     assert!(nameless.dsos()["plain"].unresolved);
     assert!(nameless.functions().iter().filter(|function| nameless.is_nameless(**function)).count() > 60);
     let build_id = nameless.dsos()["plain"].build_id.clone().unwrap();
-    // A split debug file, by its path, in the tree of a debug package, and somewhere below a folder.
+    // A split debug file: by its path, in the tree of a debug package, and somewhere below a folder.
     let debug = folder.join("plain.debug");
     tool(folder, "objcopy", &["--only-keep-debug", text(&whole), text(&debug)]);
     let tree = folder.join("tree/usr/lib/debug/.build-id").join(&build_id[..2]);
@@ -120,7 +120,7 @@ fn every_debug_file_names() {
         assert_eq!(calls_of(&named), expected, "{debug}");
         assert!(err(&done).contains(" functions of plain\n"), "{}", err(&done));
     }
-    // Only the flag asks a server, and only of DEBUGINFOD_URLS.
+    // Only the flag contacts a server, and only servers in DEBUGINFOD_URLS.
     let bin = folder.join("bin");
     std::fs::create_dir(&bin).unwrap();
     let script = format!("#!/bin/sh\n[ \"$1 $2\" = \"debuginfo {build_id}\" ] && echo {}\n", text(&debug));
@@ -138,7 +138,7 @@ fn every_debug_file_names() {
     let fetched = resolve(&["--debug", "debuginfod"], "http://127.0.0.1:1");
     assert!(fetched.status.success(), "{}", err(&fetched));
     assert_eq!(calls_of(&read(&folder.join("fetched.gv"))), expected);
-    // In place, with the older one kept.
+    // In place; the older file is kept.
     let done = sediment(folder, &["resolve", "nameless.gv", "--debug", "plain"]);
     assert!(done.status.success(), "{}", err(&done));
     assert_eq!(calls_of(&read(&folder.join("nameless.gv"))), expected);
@@ -182,7 +182,7 @@ fn files_of_other_builds_are_refused() {
     std::fs::copy(folder.join("nameless.gv"), folder.join("sum.gv")).unwrap();
     refused(&["merge", "--into", "sum.gv", "another.gv"], &format!("{build_id} and abcd"));
     assert!(!folder.join("no.gv").exists());
-    // Both kinds of one build add up: names are taken in beside addresses, and resolved later.
+    // Recordings of both kinds from one build can be merged: names are added to addresses, and resolved later.
     recorded(&shop, &whole, "whole.gv");
     let done = sediment(folder, &["merge", "--into", "sum.gv", "whole.gv"]);
     assert!(done.status.success(), "{}", err(&done));
@@ -192,7 +192,7 @@ fn files_of_other_builds_are_refused() {
     assert_eq!(names(&read(&folder.join("sum.gv"))), names(&read(&folder.join("whole.gv"))));
 }
 
-/// `merge --into --against`: an address is in the build whose build-id the profile has, or nowhere.
+/// `merge --into --against`: an address belongs to the build with the profile's build-id, or to none.
 fn addresses_are_held_against_their_own_build() {
     let shop = RecordingFolder::new();
     let folder = shop.path();
@@ -204,7 +204,7 @@ fn addresses_are_held_against_their_own_build() {
     std::fs::rename(shop.compile("more", &programs::forks(), &["-Wl,--build-id"]), other.join("plain"))
         .unwrap();
     tool(&other, "objcopy", &["--only-keep-debug", "plain", "plain.debug"]);
-    // Beyond the file's last byte is no function.
+    // There is no function after the file's last byte.
     let file = std::fs::read_to_string(folder.join("nameless.gv")).unwrap();
     let calls: Vec<&str> = file.lines().filter(|line| line.contains("count=")).collect();
     let begin = calls[0].rfind("\"0x").unwrap();
@@ -251,7 +251,7 @@ fn commands_say_what_they_do_with_addresses() {
     ] {
         assert_eq!(code(&said(arguments)), 0);
     }
-    // The parts of a profile are resolved as the whole is.
+    // The parts of a profile are resolved like the whole.
     let done = sediment(folder, &["resolve", "parts/plain.prof", "--debug", text(&whole)]);
     assert!(done.status.success(), "{}", err(&done));
 }
@@ -263,7 +263,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
     for path in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
         std::fs::create_dir_all(at(path)).unwrap();
     }
-    // One folder, as on merged systems. dpkg knows a file by the name in its package.
+    // One folder, as on merged systems. dpkg has the file under its name in the package.
     std::os::unix::fs::symlink("usr/bin", at("bin")).unwrap();
     let (_, stripped) = built(&shop, &[]);
     std::fs::copy(&stripped, at("usr/bin/plain")).unwrap();
@@ -296,14 +296,14 @@ fn stripped_packages_scripts_and_services_are_collected() {
     let told = err(&done);
     assert!(told.contains(" plain-tools-dbgsym "), "{told}");
     assert!(!told.contains("list@example.org"), "{told}");
-    // A script's package is that of its interpreter, by either name of its folder.
+    // The package of a script is its interpreter's, with either name of the interpreter's folder.
     for (listed, interpreter) in [("/bin", "/usr/bin"), ("/usr/bin", "/bin"), ("/bin", "/bin")] {
         list(&format!("/.\n{listed}/plain\n/usr/bin/served\n"));
         std::fs::write(at("usr/bin/script"), format!("#!{interpreter}/plain\n")).unwrap();
         let none = collect(&["scripts"], text(&at("usr/bin/script")), &system);
         assert!(code(&none) == 1 && err(&none).contains(" plain-tools, "), "{}", err(&none));
     }
-    // A shim of the same name before it on PATH.
+    // Shims with the same name come earlier in PATH.
     let shims = folder.join("shims");
     std::fs::create_dir(&shims).unwrap();
     let executable = |path: &Path, text: &str| {
@@ -314,7 +314,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
     let path = format!("{}:{}:{system}", text(&shims), text(&at("usr/bin")));
     let done = collect(&["plain-tools"], "plain", &path);
     assert_eq!(code(&done), 7, "{}", err(&done));
-    // A service that is not there, and one that runs.
+    // A missing service, and a running one.
     executable(
         &shims.join("systemctl"),
         "#!/bin/sh\necho MainPID=${SERVICE:-0}\necho ControlGroup=\necho ActiveState=inactive\n",
@@ -324,7 +324,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
     a_running_service_is_collected(&shop, &path);
 }
 
-/// A service, by a made-up answer of its manager.
+/// A service, simulated by an invented answer of its manager.
 fn a_running_service_is_collected(shop: &RecordingFolder, path: &str) {
     let folder = shop.path();
     let installed = folder.join("root/usr/bin/served");
@@ -344,14 +344,15 @@ fn a_running_service_is_collected(shop: &RecordingFolder, path: &str) {
     assert!(collected.stdout.is_empty());
     let profile = read(&folder.join("plain-tools.gv"));
     assert_eq!(profile.dsos().keys().collect::<Vec<_>>(), ["served"]);
-    // On a busy machine not all that runs is met in so short a time.
+    // On a busy machine not everything that runs is recorded in so short a time.
     assert!(profile.functions().len() > programs::FUNCTIONS / 6, "{}", profile.functions().len());
     assert_untouched(process);
     let ended = server.end("-TERM");
     assert_eq!((code(&ended), ended.stdout.as_slice()), (8, &b"served\n"[..]));
 }
 
-/// Two stripped programs of one name in one recording: an address could be of either, so only named functions are kept, and that is said.
+/// Two stripped programs with the same name in one recording: an address could belong to either, so only named
+/// functions are kept, and a message reports it.
 fn two_builds_of_one_name() {
     let shop = RecordingFolder::new();
     let folder = shop.path();
@@ -381,7 +382,7 @@ fn two_builds_of_one_name() {
         assert_eq!(names, ["exported"]);
         let warned = ["/two is stripped: ", " the name two "].map(|words| err(&done).matches(words).count());
         assert_eq!(warned, [2, 1], "{}", err(&done));
-        // One of them is known by its addresses.
+        // If only one of them is recorded, its functions are known by their addresses.
         recorded_as_one(&shop, &programs[0]);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs whose waits, ends, descriptors and limits tracing alone would change, without any breakpoint.
+//! Programs whose waits, ends, descriptors and limits would change only because they are traced, even without
+//! breakpoints.
 
 use super::{RecordingFolder, Running, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
@@ -31,8 +32,8 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Waits by calls that end with EINTR when a thread is woken: for what a child does after a signal that is ignored, or is by default, for a
-/// socket with a timeout, and under a filter that forbids `restart_syscall`.
+/// Waits in calls that end with EINTR when a thread is woken: for a child after a signal that is ignored explicitly or
+/// by default, for a socket with a timeout, and under a filter that forbids `restart_syscall`.
 const WAITS: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -129,7 +130,7 @@ int main(int count, char **words) {
 const ROUND: &str = "epoll_wait 1\nstopped -1\nsigwaitinfo 10\nsemop 0\nrecv: Resource temporarily unavailable\n\
     read: Resource temporarily unavailable\nsendfile: Resource temporarily unavailable\nignored 0\nfiltered 6\n";
 
-/// Worth its time: each of these calls has its own way to end early under a tracer, and has to wait.
+/// Worth its time: a tracer can end each of these calls early in a different way, and each must wait.
 fn waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");
@@ -143,8 +144,8 @@ fn waits() {
     }
 }
 
-/// Several recordings, each of which stops all threads to set its breakpoints, and to take them out.
-/// Worth its time: these waits, too, have to last; most of it is spent asleep.
+/// Several recordings, each of which stops all threads to set and to remove breakpoints. Worth its time: these waits
+/// must last, too; most of the time is spent asleep.
 fn attached_waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");
@@ -166,7 +167,7 @@ fn attached_waits() {
     assert_eq!(String::from_utf8_lossy(&ended.stdout), ROUND.repeat(8));
 }
 
-/// Says its process in a file, and stops itself three times.
+/// Writes its process id to a file, and stops itself three times.
 const STOPS: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -180,7 +181,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A shell waits for what it started, and lets that go on, or all of its job; somebody else lets the program alone go on.
+/// A shell waits for its program, and resumes the program or the whole job; another process resumes only the program.
 fn stopped_job() {
     let shop = RecordingFolder::new();
     let program = shop.compile("stops", STOPS, &[]);
@@ -203,7 +204,8 @@ fn stopped_job() {
     }
 }
 
-/// Says its process in a file, ignores the stop of a terminal, and reads a line; its first thread may end before, and another stops it.
+/// Writes its process id to a file, ignores the terminal's stop, and reads a line. Its first thread may end earlier,
+/// and another thread stops it.
 const JOB: &str = r#"
 #include <pthread.h>
 #include <signal.h>
@@ -226,8 +228,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A terminal's stop, which the program ignores; a stop of the whole job that only the front is continued from; and a stop by a thread
-/// that is not the first: the program stays stopped until somebody lets it go on.
+/// A terminal's stop that the program ignores; a stop of the whole job from which only the front is resumed; and a stop
+/// by a thread other than the first: the program stays stopped until somebody resumes it.
 fn job_of_a_program() {
     let shop = RecordingFolder::new();
     let program = shop.compile("job", JOB, &["-pthread"]);
@@ -262,7 +264,7 @@ fn job_of_a_program() {
     }
 }
 
-/// As event loops do, such as GLib's: a pidfd is told of an end, and then the child can be waited for at once.
+/// As in event loops such as GLib's: a pidfd reports an end, and then the child can be waited for at once.
 fn ends_told_to_a_pidfd() {
     let source = r#"
 #define _GNU_SOURCE
@@ -298,7 +300,7 @@ int main(void) {
     }
 }
 
-/// Descriptors that the program inherits are closed once it closes them, though the recorder runs on.
+/// Descriptors that the program inherits are closed once it closes them, although the recorder runs on.
 fn descriptors() {
     let source = "#include <unistd.h>\nint main(void) { char end; alarm(40); write(3, \"ready\", 5); close(3); return 4 + read(0, &end, 1); }\n";
     let shop = RecordingFolder::new();
@@ -325,7 +327,7 @@ fn real_time_signal() {
     assert_eq!(code(&recorded), 128 + 36, "{}", err(&recorded));
 }
 
-/// Many short programs, of which each keeps to the limit, but not all that the recorder does for them.
+/// Many short programs, each of which stays within the limit; but all of the recorder's work for them does not.
 fn limit_of_processor_time() {
     let shop = RecordingFolder::new();
     let script = "i=0; while [ $i -lt 1500 ]; do cat /dev/null; i=$((i+1)); done; echo done; exit 3";

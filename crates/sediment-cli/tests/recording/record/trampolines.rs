@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `record --startup --trampolines`: what breakpoints record is recorded, and the program runs as without.
+//! `record --startup --trampolines` records the same as breakpoints, and the program runs as without it.
 
 use super::{
     RecordingFolder, Running, code, err, firsts, number_in, patience, programs, repeated, repeated_alone,
@@ -49,7 +49,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Prints to the standard error whether there is memory for trampolines.
+/// Prints to standard error whether there is memory for trampolines.
 const LOOKS: &str = r#"
 static void looks(void) {
     char line[512]; int found = 0;
@@ -98,12 +98,13 @@ fn trampolines_record_what_breakpoints_do() {
     }
 }
 
-/// Where the unwind tables tell that a table of a switch does not lead between a function's first instructions, with a frame pointer too.
+/// Unwind tables show that a switch's table does not lead between a function's first instructions, even with a frame
+/// pointer.
 fn switches() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("trampolines are made on x86-64");
     }
-    // Each saves more registers than a jump covers the saving of.
+    // Each saves more registers than fit in the bytes of the jump.
     let cases: String =
         (0..9).map(|case| format!("case {case}: return g(x * {}) + y + z + w;", 3 * case + 2)).collect();
     let functions: String = (0..100)
@@ -141,8 +142,8 @@ fn switches() {
     }
 }
 
-/// A program is the same, and so is its profile, by breakpoints and by jumps. Worth its time: jumps that outlive a thread or process are executed as
-/// other code.
+/// A program behaves the same, and has the same profile, with breakpoints and with jumps. Worth its time: jumps that
+/// remain after a thread or process is created are executed as other code.
 fn same_as_by_breakpoints(name: &str, source: &str) {
     let shop = RecordingFolder::new();
     let program = shop.compile(name, source, &[]);
@@ -160,7 +161,8 @@ fn same_as_by_breakpoints(name: &str, source: &str) {
     assert!(names.iter().all(|found| *found == names[0]), "{name}: {names:?}");
 }
 
-/// A handler sees the instruction that faulted in its function, at its beginning or between the bytes of the jump, and can repeat it.
+/// A handler sees the instruction that faulted in its function, at the beginning or inside the bytes of the jump, and
+/// can repeat it.
 fn faults_are_told_where_they_happen() {
     let times = repeats();
     if !cfg!(target_arch = "x86_64") {
@@ -223,7 +225,8 @@ int main(void) {{
     }
 }
 
-/// Functions that others jump into with live flags, registers and data below the stack pointer, as the compiler's cold parts.
+/// Functions into which others jump with live flags, registers and data below the stack pointer, such as the compiler's
+/// cold parts.
 fn registers_flags_and_memory_are_kept() {
     let times = repeats();
     if !cfg!(target_arch = "x86_64") {
@@ -289,7 +292,7 @@ int main() {{
     }
 }
 
-/// Where a limit could tell the program that there is more memory, or a filter sees what it calls, there are breakpoints alone.
+/// If a limit could reveal the additional memory, or if a filter inspects the system calls, only breakpoints are used.
 fn limited_programs_have_no_trampolines() {
     let source = format!(
         "#include <stdio.h>\n#include <string.h>\n{LOOKS}\n__attribute__((noinline)) int f(int x) {{ return x + 1; }}\n\
@@ -309,7 +312,8 @@ fn limited_programs_have_no_trampolines() {
     }
 }
 
-/// The C library's `mprotect` is heard of even where the library is not recorded. Where it has no breakpoints at all, no jump stands.
+/// Calls of the C library's `mprotect` are observed even if the library is not recorded. If it has no breakpoints at
+/// all, no jumps are set.
 fn jumps_give_way_before_code_is_writable() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("trampolines are made on x86-64");
@@ -333,7 +337,7 @@ fn jumps_give_way_before_code_is_writable() {
             (&program, &[][..], jump_and_trap),
             (&program, &["--only", "heard"], jump_and_trap),
             (&program, &["--exclude", "libc.so.6"], trap),
-            // There it has the dynamic linker in it, which calls it before the program begins.
+            // In this case it contains the dynamic linker, which calls it before the program begins.
             (&of_musl, &[], trap),
             (&of_musl, &["--exclude", "libc.so"], trap),
         ],
@@ -349,7 +353,7 @@ fn jumps_give_way_before_code_is_writable() {
     }
 }
 
-/// Looked at all the time while functions are noted, get their instructions back, and libraries are loaded.
+/// Checked all the time while functions are noted, get their instructions back, and libraries are loaded.
 fn no_page_is_writable_and_executable() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("trampolines are made on x86-64");
@@ -398,7 +402,7 @@ fn no_page_is_writable_and_executable() {
     assert!(firsts(&shop.profile(), "slow").iter().any(|(_, name)| name == "f119"));
 }
 
-/// Stops programs around their exec, and has them go on a moment later.
+/// Stops programs around their exec, and resumes them a moment later.
 const STOPS: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -438,7 +442,7 @@ fn stopped_at_their_beginning() {
     }
 }
 
-/// Freezes programs around their exec by their control group, and waits for others meanwhile.
+/// Freezes programs around their exec through their control group, and waits for others meanwhile.
 const FREEZES: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -471,7 +475,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A new control group of version 2, which is removed when this is dropped; None where this machine gives none.
+/// A new control group of version 2, which is removed when this is dropped; `None` if this machine does not allow it.
 struct ControlGroup(PathBuf);
 
 impl ControlGroup {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Variants that are built, combinations of factors, and links that differ in luck only.
+//! Variants that are built, combinations of factors, and links that differ only in their random layouts.
 
 use super::{code, err, eval, fails, lines};
 use libtest_mimic::Trial;
@@ -80,12 +80,12 @@ fn factors_are_combined_and_built() {
     assert_eq!(programs[0]["sha256"], programs[4]["sha256"], "A/A is the baseline's own file");
 }
 
-/// Three links with padding objects: functions keep their order, and lie elsewhere.
+/// Three links with padding objects: functions keep their order, but have other addresses.
 fn replicas_keep_the_order(linker: Option<String>) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     std::fs::write(here.join("p.c"), PROGRAM.replace("LEVEL", "1")).unwrap();
-    // An order under test, with the padding at its head.
+    // An order under test that begins with the padding.
     std::fs::write(here.join("order"), "sediment_eval_padding\nsecond\nmain\nthird\nfirst\n").unwrap();
     let choose = linker.map_or_else(String::new, |folder| {
         format!(
@@ -126,7 +126,7 @@ fn replicas_keep_the_order(linker: Option<String>) {
     assert_eq!(runs.iter().filter(|run| run["phase"] == "measured").count(), 2 * (3 + 3 + 1 + 1));
 }
 
-/// The case for an lld that has `--randomize-section-padding`; ignored, not passed, where it has not.
+/// The case for an lld with `--randomize-section-padding`; ignored, not passed, without it.
 fn seeded_by_the_linker(needs: &[Need]) -> Trial {
     let name = "replicas_by_a_linkers_own_seed_keep_the_order";
     let help = linker_folder("lld")
@@ -195,7 +195,7 @@ fn packages_of_a_spec_are_built_and_unpacked() {
     assert!(here.join("plan.jsonl.build/variant-001/root/opt/tool").is_file());
 }
 
-/// A package as distributions have them: a source beside the spec, compiled, with a choice that `--with` makes.
+/// A package as in distributions: a source next to the spec file, compiled, with a choice made by `--with`.
 fn a_spec_is_compiled_with_each_variants_options() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -227,7 +227,7 @@ fn a_spec_is_compiled_with_each_variants_options() {
     for run in lines(here, "plan.jsonl", "run") {
         assert_eq!(run["values"]["small"].as_f64(), run["variant"].as_f64(), "{run}");
     }
-    // A spec that fails says so, with what rpmbuild said.
+    // If a spec file fails, the error contains rpmbuild's output.
     std::fs::write(here.join("tool.c"), "no C\n").unwrap();
     let failed = eval(here, &["run", "plan.toml", "-o", "failed.jsonl"]);
     fails(&failed, 1, &["O2", "exit code", "%build"]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hardware counters, more than the processor counts at a time: by a stand-in for perf, as build machines have no such counters.
+//! More hardware events than the processor can count at a time, simulated by a stand-in for perf, because build
+//! machines have no hardware counters.
 
 use super::{code, err, lines, out, program};
 use libtest_mimic::Trial;
@@ -18,8 +19,8 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Runs the program, then says, with metrics between the counts, of COUNTERS hardware events and any number of the kernel's that they were counted all the time; of
-/// more, for a part of it.
+/// Runs the program, then prints counts with metrics in between. COUNTERS hardware events, and any number of the
+/// kernel's events, were counted all the time; if there are more, all hardware events were counted for a part of it.
 const PERF: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo perf version 6.1.0; exit; }
 for word; do
@@ -85,7 +86,7 @@ fn more_events_than_counters_take_further_runs() {
     let done = with_counters(folder.path(), 4);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert_eq!(lines(folder.path(), "q.jsonl", "absent"), [serde_json::json!({})]);
-    // A warm-up and two blocks, of two programs, each in three passes.
+    // A warm-up and two blocks of two programs, each in three passes.
     let ran = std::fs::read_to_string(folder.path().join("ran")).unwrap();
     assert_eq!(ran.lines().count(), 3 * 2 * 3);
     let runs = lines(folder.path(), "q.jsonl", "run");
@@ -103,13 +104,13 @@ fn more_events_than_counters_take_further_runs() {
 
 fn counts_that_were_scaled_up_are_marked() {
     let folder = tempfile::tempdir().unwrap();
-    // None of its counters is free all the time, as where a watchdog holds one.
+    // None of its counters is always free, as if a watchdog used one.
     let done = with_counters(folder.path(), 0);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert!(out(&done).contains("scaled"), "{}", out(&done));
 }
 
-/// As on processors with two kinds of cores.
+/// As on processors with two types of cores.
 fn kinds_of_cores_are_added_up() {
     let folder = tempfile::tempdir().unwrap();
     let both =
@@ -124,7 +125,7 @@ fn kinds_of_cores_are_added_up() {
     }
 }
 
-/// As in most virtual machines: the kernel's events are counted.
+/// As in most virtual machines: only the kernel's events are counted.
 fn a_machine_without_counters_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let none = "echo \"<not supported>,,$event,0,100.00,,\"";
@@ -160,7 +161,7 @@ fn rows_that_are_not_understood_end_nothing() {
         assert_eq!(run["values"]["instructions"], 2000.0);
         assert!(run["values"].get("branches").is_none(), "{run}");
     }
-    // Only in the runs, not where it is tried out which events there are.
+    // Only in the runs, not when the available events are determined.
     let folder = tempfile::tempdir().unwrap();
     let also = "done >\"$output\"\n[ ! -e ran ] || echo \"a, b\" >>\"$output\"";
     let script = PERF.replace("COUNTERS", "20").replace("done >\"$output\"", also);

@@ -75,7 +75,7 @@ fn output_of_the_installed_perf_is_read() {
         ("text", &["-r", "3"][..]),
         ("csv", &["-x,"][..]),
         ("json", &["-j"][..]),
-        // In a shorter part the program may not run at all, and what was not counted is no run.
+        // In a shorter part the program may not run at all, and an interval without counts is not a run.
         ("parts", &["-x,", "-I", "1000"][..]),
     ] {
         let file = here.join(name);
@@ -116,7 +116,7 @@ fn output_of_the_installed_perf_is_read() {
     }
 }
 
-/// Between the counts stand metrics without a count of their own; some counts were scaled, some are none.
+/// Metrics without counts of their own are between the counts; some counts were scaled, some are missing.
 fn tables_of_a_machine_with_counters_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -141,7 +141,7 @@ fn tables_of_a_machine_with_counters_are_read() {
     }
 }
 
-/// Of two runs by `perf stat -I`, the first has two parts. cycles were not counted in its second.
+/// The first of two runs by `perf stat -I` has two parts. cycles were not counted in its second part.
 fn parts_of_a_run_are_added_up() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -165,7 +165,7 @@ fn parts_of_a_run_are_added_up() {
     }
 }
 
-/// An event of user space and the same of the kernel are two.
+/// An event in user space and the same event in the kernel are two events.
 fn modifiers_part_events_of_intervals() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -176,7 +176,7 @@ fn modifiers_part_events_of_intervals() {
     std::fs::write(here.join("i.csv"), part("0.100000000") + &part("0.200000000")).unwrap();
     let done = import(here, &["a=i.csv", "b=i.csv", "--primary", "instructions"]);
     fails(&done, 1, &["i.csv:2:", "\"u\"", "\"k\""]);
-    // Either alone is added up.
+    // Each of them is added up by itself.
     let user: String = (part("0.100000000") + &part("0.200000000"))
         .lines()
         .filter(|line| line.contains(":u"))
@@ -188,7 +188,7 @@ fn modifiers_part_events_of_intervals() {
     assert_eq!(lines(here, "i.jsonl", "run")[0]["values"]["instructions"], 200.0);
 }
 
-/// A newer perf prints a top-down analysis, and each event for each kind of cores; two such files are two runs.
+/// A newer perf prints a top-down analysis, and each event for each type of core; two such files are two runs.
 fn counts_on_several_kinds_of_cores_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -205,7 +205,7 @@ fn counts_on_several_kinds_of_cores_are_read() {
     assert!(lines(here, "i.jsonl", "note").is_empty());
 }
 
-/// Whatever form perf printed, one metric has one name and unit.
+/// A metric has one name and unit in every format of perf.
 fn files_of_a_machine_with_counters_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -213,7 +213,7 @@ fn files_of_a_machine_with_counters_are_read() {
     for file in std::fs::read_dir(shared_data("hardware")).unwrap() {
         let file = file.unwrap().path();
         let name = file.file_name().unwrap().to_str().unwrap().to_owned();
-        // A mean of a number of runs that this form does not print.
+        // A mean over a number of runs that this format does not print.
         if !name.starts_with("stat.") || name == "stat.repeat5.csv" {
             continue;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments that are broken off, and what is left of them.
+//! Interrupted experiments, and their remaining data.
 
 use super::{code, err, eval, fails, is_alive, lines, plan, program, wait_for};
 use libtest_mimic::Trial;
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Starts an experiment, waits until something is so, interrupts it, and gives its end.
+/// Starts an experiment, waits until a condition holds, interrupts it, and returns its end.
 pub fn interrupted(folder: &Path, arguments: &[&str], is_so: impl FnMut() -> bool) -> Output {
     let child = program(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the moment to interrupt", is_so);
@@ -46,7 +46,7 @@ fn an_interrupt_ends_children_and_keeps_runs() {
     fails(&done, 130, &[&format!(" {} runs", runs_in(here, "plan.jsonl")), "resume plan.jsonl"]);
     let child = std::fs::read_to_string(here.join("child")).unwrap();
     wait_for("the end of the child", || !is_alive(&child));
-    // What is left goes on to its end.
+    // The rest is continued to its end.
     plan_goes_on(here);
     let resumed = eval(here, &["resume", "plan.jsonl", "--blocks", "3", "--format", "json"]);
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));
@@ -55,7 +55,7 @@ fn an_interrupt_ends_children_and_keeps_runs() {
     assert_eq!(measured.len(), 3 * 2);
 }
 
-/// From now on the second variant, which is the same file still, counts no runs and does not hang.
+/// From now on the second variant, which is still the same file, counts no runs and does not hang.
 fn plan_goes_on(here: &Path) {
     std::fs::remove_file(here.join("count")).unwrap();
     std::os::unix::fs::symlink("/dev/null", here.join("count")).unwrap();
@@ -80,7 +80,7 @@ fn an_interrupted_build_is_ended_too() {
 fn an_interrupt_ends_a_meter_too() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    // Two warm-ups, the first run that counts, and that program once more under the meter: there it hangs.
+    // Two warm-ups, the first counted run, and the same program under the meter, where it hangs.
     let script = "echo x >> count; [ $(wc -l < count) -lt 4 ] && exit 0; echo $$ > metered; sleep 600 & echo $! > child; wait";
     plan(here, script, &format!("{script} # the other"), "meters = [\"itlb\"]", "");
     let done = interrupted(here, &["run", "plan.toml"], || here.join("child").is_file());
@@ -154,7 +154,7 @@ fn a_torn_last_line_is_left_out() {
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));
     assert!(err(&resumed).starts_with("sediment: warning: plan.jsonl: "), "{}", err(&resumed));
     assert_eq!(runs_in(here, "plan.jsonl"), 4);
-    // Damage in the middle is no torn end.
+    // Damage in the middle is different from an incomplete end.
     std::fs::write(here.join("plan.jsonl"), text.replacen("{\"run\"", "{\"ru", 1)).unwrap();
     let damaged = eval(here, &["report", "plan.jsonl"]);
     assert_eq!(code(&damaged), 1);
@@ -179,7 +179,7 @@ fn a_full_disk_leaves_whole_lines() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     plan(here, "true", "true", "blocks = 200\npilot = 200", "");
-    // A limit on the size of files acts as a full disk does: writing stops somewhere in a line.
+    // A limit on the size of files acts like a full disk: writing stops somewhere in a line.
     let script = "trap '' XFSZ; ulimit -f 12; exec \"$0\" eval run plan.toml";
     let done = Command::new("bash")
         .args(["-c", script, env!("CARGO_BIN_EXE_sediment")])

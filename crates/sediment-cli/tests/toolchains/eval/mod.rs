@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment eval` with real processes: plans, runs, servers, and all that can go wrong on the way.
+//! `sediment eval` with real processes: plans, runs, servers, and errors.
 
 mod builds;
 mod counters;
@@ -59,7 +59,7 @@ fn eval(folder: &Path, arguments: &[&str]) -> Output {
     program(folder, arguments).output().unwrap()
 }
 
-/// Checks the exit code of a command that fails, and the data in its message.
+/// Checks the exit code of a failing command, and the data in its message.
 #[track_caller]
 fn fails(done: &Output, expected: i32, data: &[&str]) {
     let said = err(done);
@@ -69,7 +69,7 @@ fn fails(done: &Output, expected: i32, data: &[&str]) {
     }
 }
 
-/// The objects of one kind in an experiment's file.
+/// Objects of one kind in an experiment's file.
 fn lines(folder: &Path, file: &str, kind: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
     text.lines()
@@ -78,7 +78,7 @@ fn lines(folder: &Path, file: &str, kind: &str) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// A plan of two shell programs, with these lines in `[run]` and in the workload.
+/// A plan with two shell programs, with these lines in `[run]` and in the workload.
 fn plan(folder: &Path, first: &str, second: &str, run: &str, workload: &str) {
     for (name, text) in [("first.sh", first), ("second.sh", second)] {
         std::fs::write(folder.join(name), text).unwrap();
@@ -91,7 +91,7 @@ fn plan(folder: &Path, first: &str, second: &str, run: &str, workload: &str) {
     std::fs::write(folder.join("plan.toml"), text).unwrap();
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -144,7 +144,7 @@ fn quick_runs_blocks_and_reports() {
     let (first, second) = (out(&done), out(&again));
     let differs = first.lines().zip(second.lines()).find(|(one, other)| one != other);
     assert!(first == second, "the file alone gives the same report, and not: {differs:?}");
-    // Without a format, the ending of the file names it.
+    // Without a format, the extension of the file decides.
     for (file, format) in [("r.html", "html"), ("r.md", "markdown"), ("r.csv", "csv"), ("r.txt", "terminal")]
     {
         let asked = eval(folder.path(), &["report", "q.jsonl", "--format", format]);
@@ -179,7 +179,7 @@ fn quick_says_how_it_is_used() {
 
 fn the_gate_fails_on_a_regression() {
     let folder = tempfile::tempdir().unwrap();
-    // Times of a run would depend on what else the machine does.
+    // Real times would depend on the load of the machine.
     for (name, first) in [("short", 20), ("long", 60)] {
         let times: Vec<String> = (0..8).map(|run| format!("0.0{}", first + run % 3)).collect();
         std::fs::write(folder.path().join(name), times.join("\n")).unwrap();
@@ -326,14 +326,14 @@ fn meters_run_apart_and_only_in_the_first_blocks() {
     assert!(with.iter().all(|run| run["block"].as_u64().is_some_and(|block| block < 2)));
 }
 
-/// A folder on a disk: that for temporary files may lie in memory.
+/// A folder on a disk: the folder for temporary files may be in memory.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 fn runs_may_be_cold_and_pinned() {
     let folder = on_disk();
-    // Says 1 where the first processor is the only one that it may use.
+    // Prints 1 if the first processor is the only one that it may use.
     let script = "echo $(grep -c '^Cpus_allowed_list:[[:space:]]*0$' /proc/self/status) processor";
     let work = "work = { name = \"answer\", regex = '^(1) processor' }";
     plan(
@@ -348,10 +348,11 @@ fn runs_may_be_cold_and_pinned() {
     assert_eq!(lines(folder.path(), "plan.jsonl", "run").len(), 4);
 }
 
-/// fincore asks the kernel (mincore) how much of a file is in the page cache; here the program asks it of itself.
+/// fincore uses the kernel's mincore to find how much of a file is in the page cache; here the program does so for
+/// itself.
 fn cold_runs_find_nothing_in_the_page_cache() {
     const SIZE: usize = 16 << 20;
-    // What a shell reads ahead of its script.
+    // Number of bytes of a script that a shell reads ahead.
     const READ_AHEAD: f64 = (4 << 20) as f64;
     let folder = on_disk();
     let script = |last: &str| {
@@ -372,7 +373,7 @@ fn cold_runs_find_nothing_in_the_page_cache() {
             assert!(if cold { resident < READ_AHEAD } else { resident > 3.0 * READ_AHEAD }, "{cold}: {run}");
         }
     }
-    // What is memory cannot be dropped from memory, and a warm run is not passed off as a cold one.
+    // Files in memory cannot be dropped from memory, and a warm run must not count as a cold one.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
     plan(memory.path(), "true", "true", "cold = true", "");
     fails(&eval(memory.path(), &["run", "plan.toml"]), 1, &["first.sh", "tmpfs"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `eval noise`: links of a program whose speed depends on where its code lies.
+//! `eval noise` with links of a program whose speed depends on the addresses of its code.
 
 use super::{code, err, eval, fails, lines, out};
 use libtest_mimic::Trial;
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Trial> {
 
 const LINK: &str = "cc {padding_object} steps.o -o {output}";
 
-/// A folder with the object of the program; runs take some milliseconds.
+/// Makes a folder with the object of the program; runs take some milliseconds.
 fn compiled(options: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     cc(folder.path(), &[&["-O1", "-c", "-o", "steps.o"], options, &[&source()]].concat());
@@ -36,7 +36,7 @@ fn cc(folder: &Path, arguments: &[&str]) {
 }
 
 fn noise(folder: &Path, arguments: &[&str]) -> std::process::Output {
-    // Places decide how many pages the program touches; this does not depend on what else the machine does.
+    // The addresses determine how many pages the program touches; this does not depend on the load of the machine.
     let few = [
         "noise",
         "--no-counters",
@@ -65,7 +65,7 @@ fn noise_finds_the_luck_of_layouts() {
     assert!(interval[0] <= floor && floor <= interval[1], "{found}");
     let runs = lines(folder.path(), "n.jsonl", "run");
     assert_eq!(runs.iter().filter(|run| run["phase"] == "measured").count(), 6 * 3);
-    // The file of the runs is an experiment as others.
+    // The file of the runs is an ordinary experiment.
     let report = eval(folder.path(), &["report", "n.jsonl"]);
     assert!(code(&report) == 0 && out(&report).contains("6 layouts"), "{}{}", out(&report), err(&report));
     assert_eq!(code(&eval(folder.path(), &["report", "n.jsonl", "-o", "n.html"])), 0);
@@ -94,7 +94,7 @@ fn noise_of_existing_links() {
     let done = asked(&["one", "two", "three"], &["{program}"]);
     assert!(code(&done) == 0 && out(&done).contains("(3 layouts)"), "{}{}", out(&done), err(&done));
     assert_eq!(std::fs::read(folder.path().join("one")).unwrap(), before);
-    // In a script, from where they lie.
+    // In a script, in their original folder.
     let script = asked(
         &["one", "two", "three", "--in-place"],
         &["case {program} in */one | */two | */three) {program} ;; *) exit 9 ;; esac"],
@@ -125,7 +125,7 @@ fn noise_of_a_build() {
     fails(&asked("exit 3", "bin/steps"), 1, &["3"]);
 }
 
-/// Programs that do other work in one layout, and work that shrinks from run to run.
+/// Programs that do different work in one layout, and work that shrinks from run to run.
 fn noise_of_runs_that_differ_is_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     let asked = |blocks: &str, run: &str| {

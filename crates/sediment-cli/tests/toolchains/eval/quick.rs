@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `eval quick` in daily use: names of builds, a short report, commands around the runs, failures.
+//! `eval quick` in daily use: names of builds, a short report, commands before and after the runs, failures.
 
 use super::{code, err, eval, fails, lines, out};
 use libtest_mimic::Trial;
@@ -24,7 +24,7 @@ fn quick(folder: &Path, options: &[&str], commands: &[&str]) -> Output {
     eval(folder, &[&begin[..], options, commands].concat())
 }
 
-/// Names of the builds, as an experiment has them.
+/// Names of the builds in an experiment.
 fn names(done: &Output) -> Vec<String> {
     let json: serde_json::Value =
         serde_json::from_str(&out(done)).unwrap_or_else(|_| panic!("{}", err(done)));
@@ -53,7 +53,7 @@ fn the_report_is_short_unless_all_is_asked_for() {
     assert!(short.contains("sleep 0.02") && short.contains("--verbose"), "{short}");
     let long = out(&quick(folder.path(), &["--verbose"], &commands));
     assert!(long.lines().count() > 40, "{long}");
-    // A reader that stops reading is no failure.
+    // A reader that stops reading is not an error.
     let line = format!(
         "{} eval quick --no-counters --blocks 2 -v -- true -- true | true; echo ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_sediment")
@@ -80,12 +80,12 @@ fn failures_are_shown_or_ignored() {
     fails(&ended, 1, &["variant sh", "exit code 3", "what went wrong"]);
     let ignored = quick(folder.path(), &["-i", "--json"], &commands);
     assert_eq!(code(&ignored), 0, "{}", err(&ignored));
-    // A signal is no exit code.
+    // A signal is not an exit code.
     let killed = quick(folder.path(), &["-i"], &["--", "true", "--", "sh", "-c", "kill -SEGV $$"]);
     assert_eq!(code(&killed), 1, "{}", err(&killed));
 }
 
-/// The JSON has what hyperfine's own scripts read: the command, its parameters, times and their statistics.
+/// The JSON has the data that hyperfine's own scripts read: the command, its parameters, times and their statistics.
 fn options_of_hyperfine() {
     let folder = tempfile::tempdir().unwrap();
     let options = [
@@ -103,7 +103,7 @@ fn options_of_hyperfine() {
         ["-L", "word", "one,two", "--reference", "echo zero", "-n", "first", "-n", "second", "echo {word}"];
     let done = eval(folder.path(), &[&options[..], &commands].concat());
     assert_eq!(code(&done), 0, "{}", err(&done));
-    // What runs print is not in the report.
+    // The output of runs is not in the report.
     for word in ["zero", "one", "two"] {
         assert_eq!(err(&done).matches(&format!("{word}\n")).count(), 3, "{}", err(&done));
     }
@@ -123,7 +123,7 @@ fn options_of_hyperfine() {
     }
 }
 
-/// A shell that starts a program counts the program too.
+/// If a shell starts a program, the program counts too.
 fn simulated_meters_follow_children() {
     let folder = tempfile::tempdir().unwrap();
     let work = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Servers that are started, driven and stopped.
+//! Servers that are started, used and stopped.
 
 use super::interruptions::interrupted;
 use super::{code, err, eval, fails, is_alive, lines, wait_for};
@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Burns time for each line in `todo`, in a child, until it is told to stop.
+/// Uses processor time for each line in `todo`, in a child, until it is told to stop.
 const SERVER: &str = "trap 'echo stopped | tee -a farewell; exit 0' TERM
 echo $$ >> servers
 echo ready to serve
@@ -58,7 +58,7 @@ fn a_server_is_measured_while_it_is_driven() {
     assert_eq!(runs.len(), 4);
     for run in &runs {
         assert_eq!(run["work"], 5.0);
-        // The work is done by a child of the server that is gone when the driver ends.
+        // A child of the server does the work, and has ended when the driver ends.
         let time = &run["values"]["cpu-time"];
         assert!(time.as_f64().is_some_and(|seconds| seconds > 0.005), "{run}");
         assert!(run["values"]["max-rss"].as_f64().is_some_and(|bytes| bytes > 100_000.0), "{run}");
@@ -69,7 +69,7 @@ fn a_server_is_measured_while_it_is_driven() {
 }
 
 fn a_server_that_is_never_ready_is_stopped() {
-    // A question that gets no answer takes no longer than the limit either.
+    // A check without an answer also takes no longer than the limit.
     for ready in ["socket = \"no-such-socket\"", "command = \"echo $$ >> servers; sleep 600; true\""] {
         let folder = tempfile::tempdir().unwrap();
         plan(
@@ -108,10 +108,10 @@ fn an_interrupt_stops_the_server() {
         assert_eq!(code(&done), 130);
         assert!(!here.join("plan.jsonl").exists(), "{rest}: {}", err(&done));
         all_ended(here);
-        // By its own signal, where it was there.
+        // It ended by its own signal if it was running.
         assert_eq!(here.join("farewell").is_file(), !rest.starts_with("prepare"), "{rest}");
     }
-    // While it does not stop: it is not waited for any longer.
+    // If it does not stop, nobody waits for it any longer.
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let deaf =
@@ -132,7 +132,7 @@ fn a_driver_that_fails_stops_the_server() {
         "ready = { log = \"ready\" }\ndrive = \"echo connection refused >&2; exit 2\"",
     );
     let done = eval(folder.path(), &["run", "plan.toml"]);
-    // The server's log is shown, too.
+    // The server's log is shown as well.
     fails(&done, 1, &["exit code 2", "connection refused", "ready to serve"]);
     all_ended(folder.path());
 }

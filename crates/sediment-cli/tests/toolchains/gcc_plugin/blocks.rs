@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks: from a program whose line table numbers them, by a recording, to one whose blocks lie as they ran.
+//! Blocks: from a program whose line table numbers them, through a recording, to a program whose blocks are placed by
+//! their executions.
 
 use crate::compilers::{COMPILERS, Compiler, CompilerHost};
 use crate::gcc_plugin::odd::has_cold_part;
@@ -13,8 +14,8 @@ use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Paths that GCC takes for likely, and that the work does not take; another that it takes for rare. Exceptions, computed jumps, a jump out
-/// of a function and an endless loop are there for what may be done wrong with them.
+/// Paths that GCC assumes to be likely but that the work does not take, and one that it assumes to be rare. Exceptions,
+/// computed jumps, a jump out of a function and an endless loop test possible errors in their handling.
 pub const WORK: &str = r#"#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +122,7 @@ int main(int count, char **words)
   return 0;
 }
 "#;
-/// The libraries of a newer compiler are not those of this system.
+/// A newer compiler's libraries differ from this system's.
 const FLAGS: [&str; 4] = ["-O2", "-g", "-ffunction-sections", "-static"];
 pub const MARKS: &str = "-fplugin-arg-sediment-blocks";
 pub const COUNTS: &str = "-fplugin-arg-sediment-profile=blocks";
@@ -133,12 +134,12 @@ pub fn sources(gcc: &Compiler) -> TempDir {
     folder
 }
 
-/// An object without its debug information.
+/// Returns an object without its debug information.
 fn stripped(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> Vec<u8> {
     edited(gcc, folder, source, more, &["--strip-debug"])
 }
 
-/// An object, changed by objcopy.
+/// Returns an object changed by objcopy.
 pub fn edited(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str], edit: &[&str]) -> Vec<u8> {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS, more, &["-c", source, "-o", "object.o"]].concat());
@@ -148,30 +149,30 @@ pub fn edited(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str], edi
     std::fs::read(folder.path().join("object.o")).unwrap()
 }
 
-/// Output and exit code of a program.
+/// Returns output and exit code of a program.
 pub fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Option<i32>) {
     let output = Command::new(folder.path().join(program)).args(arguments).output().unwrap();
     (output.stdout, output.status.code())
 }
 
-/// The counts of a run of the program, as the plugin takes them.
+/// Returns the counts of a run of the program, in the plugin's format.
 pub fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
     recorded_with(gcc, folder, source, &[])
 }
 
-/// The same of a run with arguments.
+/// As [`recorded`], for a run with arguments.
 pub fn recorded_with(gcc: &Compiler, folder: &TempDir, source: &str, arguments: &[&str]) -> String {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS[..], &[&gcc.plugin(), MARKS, source, "-o", "train"]].concat());
     record(folder, arguments)
 }
 
-/// Records `train`, run with these arguments; the counts are in `blocks`, too.
+/// Records `train` with these arguments; also writes the counts to `blocks`.
 pub fn record(folder: &TempDir, arguments: &[&str]) -> String {
     record_as("./train", folder, arguments)
 }
 
-/// The same of a copy of it.
+/// As [`record`], for a copy of it.
 pub fn record_as(program: &str, folder: &TempDir, arguments: &[&str]) -> String {
     let mut valgrind = Command::new("valgrind");
     valgrind.current_dir(folder.path()).args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"]);
@@ -202,14 +203,14 @@ pub fn blocks_with_count_zero_are_split_off(gcc: &'static Compiler) {
     }
     cold_parts_lie_behind_all_functions(&folder);
     cold_parts_are_drawn_without_heat(&folder);
-    // Two builds are one, with whatever else in the folder.
+    // Two builds are equal, whatever else is in the folder.
     let object = || stripped(gcc, &folder, "work.c", &[&gcc.plugin(), COUNTS]);
     assert!(object() == object());
     assert!(!folder.path().join("object.c.gv").exists());
 }
 
-/// Another version of a function, whose graph is another: blocks are found again that stand elsewhere, and get their counts. A function of
-/// which only the name is the same gets none.
+/// Another version of a function with another graph: blocks that moved are found again and get their counts. A function
+/// with only the same name gets none.
 pub fn changed_functions_keep_their_counts(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c");
@@ -242,7 +243,7 @@ pub fn changed_functions_keep_their_counts(gcc: &'static Compiler) {
     }
 }
 
-/// Counts of a build by this system's compiler, for another version of GCC, which may have other graphs.
+/// Counts from a build by this system's compiler, for another version of GCC, which may have other graphs.
 pub fn counts_of_another_compiler(gcc: &'static Compiler) {
     let (folder, system) = (sources(gcc), sources(&COMPILERS[0]));
     for (source, arguments) in [("work.c", "0"), ("thrown.cc", "thrown")] {
@@ -262,12 +263,13 @@ pub fn counts_of_another_compiler(gcc: &'static Compiler) {
     }
 }
 
-/// Counts recorded on this machine, for a program of another one. Functions with exceptions or tables of jumps are not split there.
+/// Counts recorded on this machine, for a program of another architecture. Functions with exceptions or jump tables are
+/// not split there.
 pub fn counts_serve_cross_builds(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();
     let plugin = cross.plugin();
-    // A table of jumps, of whose targets some never run.
+    // A jump table, some of whose targets never run.
     std::fs::write(folder.path().join("table.c"), TABLE).unwrap();
     for (source, arguments) in
         [("work.c", &["0", "7"][..]), ("thrown.cc", &["thrown"]), ("table.c", &["0", "9"])]
@@ -292,7 +294,7 @@ pub fn counts_serve_cross_builds(gcc: &'static Compiler) {
             assert_eq!((emulated.stdout, emulated.status.code()), expected, "{source} {arguments:?}");
         }
     }
-    // Who asks for no parts gets none.
+    // An option that disables parts is respected.
     let whole =
         [&FLAGS[..], &["-fno-reorder-blocks-and-partition", &plugin, COUNTS, "table.c", "-o", "used"]];
     cross.run(folder.path(), cross.c, &whole.concat());
@@ -301,7 +303,7 @@ pub fn counts_serve_cross_builds(gcc: &'static Compiler) {
     assert!(!binary.functions.iter().any(|function| function.name == "beside.cold"));
 }
 
-/// True if a recorded run of a program executes code of a function's cold part.
+/// True if a recorded run of a program executes code in a function's cold part.
 pub fn runs_in_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
     let symbols = Command::new("nm").arg("-S").arg(folder.path().join(program)).output().unwrap();
     let symbols = String::from_utf8(symbols.stdout).unwrap();
@@ -318,7 +320,7 @@ pub fn runs_in_cold_part(folder: &TempDir, program: &str, function: &str) -> boo
     read(folder, "executed").lines().filter_map(address).any(|at| part.contains(&at))
 }
 
-/// A picture of a split program has the heat in hot parts alone.
+/// In a report of a split program, only hot parts have heat.
 fn cold_parts_are_drawn_without_heat(folder: &TempDir) {
     let bytes = std::fs::read(folder.path().join("used")).unwrap();
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
@@ -332,7 +334,7 @@ fn cold_parts_are_drawn_without_heat(folder: &TempDir) {
     assert!(!(hot.address..hot.address + hot.size).contains(&cold.address));
 }
 
-/// In every dialect that can say so, and in what GNU ld and gold make of it.
+/// In every dialect that can express it, and in the results of GNU ld and gold.
 fn cold_parts_lie_behind_all_functions(folder: &TempDir) {
     for (linker, part) in [
         ("lld", "work.cold"),
@@ -351,7 +353,7 @@ fn cold_parts_lie_behind_all_functions(folder: &TempDir) {
     }
 }
 
-/// Counts of a function's blocks, as a profile has them.
+/// Counts of a function's blocks in a profile.
 pub fn blocks_of(profile: &str, function: &str) -> Vec<(u32, u64)> {
     let line = profile.lines().find(|line| line.trim_start().starts_with(&format!("\"{function}\" [")));
     let (_, blocks) =
@@ -361,7 +363,7 @@ pub fn blocks_of(profile: &str, function: &str) -> Vec<(u32, u64)> {
     known.filter_map(|(block, count)| Some((block.parse().ok()?, count.parse().ok()?))).collect()
 }
 
-/// Instructions counted one by one, blocks of valgrind's, and samples of a processor's clock.
+/// Individually counted instructions, valgrind's blocks, and samples of a processor's clock.
 pub fn sources_tell_of_the_same_blocks(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c");
@@ -388,7 +390,7 @@ pub fn sources_tell_of_the_same_blocks(gcc: &'static Compiler) {
     }
 }
 
-/// A real recording of a processor's clock, and the exact counts of the same program.
+/// A real recording with a processor's clock, compared with exact counts of the same program.
 pub fn samples_tell_what_is_hot(gcc: &'static Compiler) {
     let data = support::shared_data("hardware");
     let folder = gcc.folder();
@@ -407,7 +409,7 @@ pub fn samples_tell_what_is_hot(gcc: &'static Compiler) {
     has(&sampled, &["blocks_unit=samples"]);
     for function in ["sift.constprop.0", "classify"] {
         let (exact, sampled) = (blocks_of(&exact, function), blocks_of(&sampled, function));
-        // Whatever was met ran, and what was not met is a small part of what ran.
+        // Every sampled block ran, and blocks without samples are a small part of the executions.
         let share = |of: &dyn Fn(u32) -> bool| -> u64 {
             exact.iter().filter(|(block, _)| of(*block)).map(|(_, count)| *count).sum()
         };
@@ -434,7 +436,8 @@ pub fn exceptions_pass_through_cold_parts(gcc: &'static Compiler) {
     }
 }
 
-/// A template of two units, one of which may be compiled without the profile: whichever linkers keep, its parts belong together.
+/// A template in two units, one of which may be compiled without the profile: whichever copy the linker keeps, its
+/// parts belong together.
 pub fn functions_of_groups_are_split_in_their_group(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let grouped = THROWN.replace("noinline", "noipa").replace("guarded(int i)", "NAME(int i)");
@@ -510,7 +513,7 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
         )
     };
     assert_eq!(verified(&[&plugin, MARKS, COUNTS], "work.c", "0"), ("split".to_owned(), Some(0), Some(0)));
-    // A report has the same figures.
+    // A report has the same numbers.
     let verified_as =
         sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv", "--json"]);
     let verified_as: serde_json::Value = serde_json::from_slice(&verified_as.stdout).unwrap();
@@ -529,7 +532,7 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
     assert_eq!(verified(&[&plugin, COUNTS], "work.c", "0"), ("unnumbered".to_owned(), None, Some(0)));
     let (layout, _, _) = verified(&[&plugin, MARKS, COUNTS], "newer.c", "100");
     assert_eq!(layout, "split-other-graph");
-    // Compiled by the counts of other work, what was recorded is cold.
+    // If the program was compiled with counts of other work, the recorded code is cold.
     std::fs::rename(folder.path().join("p.gv"), folder.path().join("recorded.gv")).unwrap();
     gcc.run(folder.path(), gcc.c, &[&FLAGS[..], &[&plugin, MARKS, "work.c", "-o", "train"]].concat());
     record(&folder, &["0"]);
@@ -538,7 +541,7 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
     assert!(layout == "split" && cold > Some(1000) && code == Some(5), "{cold:?} {code:?}");
 }
 
-/// Counts that contradict one another, of blocks that are not there, of other graphs, and files that are none.
+/// Contradictory counts, counts of missing blocks, counts of other graphs, and files that are not counts.
 pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
     let (folder, plugin) = (sources(gcc), gcc.plugin());
     let counts = recorded(gcc, &folder, "work.c");
@@ -556,7 +559,7 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
     }
     let garbled = counts.replace("=", "=99999999999999999999999");
     let shuffled: String = counts.lines().rev().map(|line| format!("{line}\n")).collect();
-    // Of graphs that are nowhere, with signatures that fit, and signatures of other blocks.
+    // Counts of graphs that do not exist, with matching signatures, and signatures of other blocks.
     let of_other_graphs = |change: fn(&str) -> String| -> String {
         let line = |line: &str| {
             let fields: Vec<&str> = line.split('\t').collect();
@@ -594,7 +597,7 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
     }
     counts_beyond_64_bits(gcc, &folder, &expected);
     let without = stripped(gcc, &folder, "work.c", &[]);
-    // Of the other graphs of a function, the four heaviest are compared with it.
+    // Of a function's other graphs, the four heaviest are compared with it.
     for (unlike, is_used) in [(3, true), (4, false)] {
         let work = counts.lines().find(|line| line.starts_with("work\t")).unwrap();
         let (_, blocks) = work.rsplit_once('\t').unwrap();
@@ -607,7 +610,7 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
     useless_files_leave_the_object_as_without(gcc, &folder, &counts, &without);
 }
 
-/// A profile with counts of 2^77: its file for the compiler has smaller ones, by which functions are split.
+/// A profile with counts of 2^77: its file for the compiler has smaller counts, with which functions are split.
 fn counts_beyond_64_bits(gcc: &'static Compiler, folder: &TempDir, expected: &[(Vec<u8>, Option<i32>); 2]) {
     let profile = read(folder, "p.gv");
     let large = profile.split_inclusive("blocks=\"").enumerate().map(|(place, text)| {
@@ -634,7 +637,7 @@ fn counts_beyond_64_bits(gcc: &'static Compiler, folder: &TempDir, expected: &[(
     assert_eq!(&found, expected);
 }
 
-/// Counts of another program, and what is no file of counts.
+/// Counts of another program, and a file that is not a file of counts.
 fn useless_files_leave_the_object_as_without(
     gcc: &'static Compiler,
     folder: &TempDir,
@@ -642,12 +645,12 @@ fn useless_files_leave_the_object_as_without(
     without: &[u8],
 ) {
     let plugin = gcc.plugin();
-    // The functions of another program are looked up for nothing.
+    // The functions of another program are not found.
     let other = recorded(gcc, folder, "thrown.cc").replace("\nmain\t", "\nmain2\t");
     assert!(other.contains("\nguarded\t"), "{other}");
     std::fs::write(folder.path().join("blocks"), other).unwrap();
     assert!(stripped(gcc, folder, "work.c", &[&plugin, COUNTS]) == without);
-    // What is no file of counts is one note, and the object as without.
+    // A file that is not a file of counts causes one note, and the object is the same as without it.
     std::fs::write(folder.path().join("blocks"), "digraph { }\n").unwrap();
     std::fs::write(folder.path().join("empty"), "").unwrap();
     std::fs::create_dir(folder.path().join("folder")).unwrap();
@@ -666,7 +669,7 @@ fn useless_files_leave_the_object_as_without(
         assert!(file == "endless" || said.contains(&format!(" {file}: ")), "{said}");
         assert!(stripped(gcc, folder, "work.c", &[&plugin, &counts]) == without, "{file}");
     }
-    // Of two files, the last is taken, and nothing of the other.
+    // Of two files, the last one is used, and nothing of the other.
     std::fs::write(folder.path().join("blocks"), counts).unwrap();
     let with = stripped(gcc, folder, "work.c", &[&plugin, COUNTS]);
     assert!(with != without);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of GCC's instrumentation: from a training build by way of text to a build elsewhere.
+//! Counters of GCC's instrumentation: from a training build, through text, to a build elsewhere.
 
 use super::blocks::{self, ran};
 use super::{done, err, sediment};
@@ -29,14 +29,14 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The file of counters of a run, in the folder of a copy of the sources.
+/// Returns the file of counters of a run, in the folder of a copy of the sources.
 fn trained(gcc: &Compiler) -> (TempDir, TempDir) {
     let (there, here) = (gcc.folder(), gcc.folder());
     for folder in [&there, &here] {
         std::fs::write(folder.path().join("work.c"), WORK).unwrap();
     }
     gcc.run(there.path(), gcc.c, &[&TRAIN[..], &["-static", "work.c", "-o", "train"]].concat());
-    // Counts need not lie beside the names.
+    // Counts need not be in the same folder as the names.
     let mut train = Command::new(there.path().join("train"));
     assert!(train.env("GCOV_PREFIX", there.path().join("elsewhere")).output().unwrap().status.success());
     done(&sediment(there.path(), &["import", ".", "-o", "p.gv"]));
@@ -45,7 +45,7 @@ fn trained(gcc: &Compiler) -> (TempDir, TempDir) {
     (there, here)
 }
 
-/// The object of the sources in a folder, by these flags.
+/// Returns the object for the sources in a folder, with these flags.
 fn object(gcc: &Compiler, folder: &Path, flags: &[&str]) -> Vec<u8> {
     gcc.run(folder, gcc.c, &[flags, &["-c", "work.c", "-o", "work.o"]].concat());
     std::fs::read(folder.join("work.o")).unwrap()
@@ -57,7 +57,7 @@ pub fn counters_reach_a_build_elsewhere(gcc: &'static Compiler) {
     for function in ["\"main\" [counters=\"work.c@", "\"step\" [file=\"work.c\", counters=\"work.c@"] {
         assert!(profile.contains(function), "{profile}");
     }
-    // Not one path.
+    // It contains no paths.
     assert!(!profile.contains(there.path().to_str().unwrap()), "{profile}");
     let again = gcc.folder();
     for file in ["work.c", "counters"] {
@@ -67,7 +67,7 @@ pub fn counters_reach_a_build_elsewhere(gcc: &'static Compiler) {
     let with = [&USE[..], &[&plugin, COUNTERS]].concat();
     let one = object(gcc, here.path(), &with);
     assert!(one == object(gcc, again.path(), &with), "objects of two folders differ");
-    // -fprofile-use alone changes objects, too: beside it stand those of a file that has no counters.
+    // -fprofile-use alone changes objects, too. Therefore the object is compared with one for a file without counters.
     let text = read(&again.path().join("counters"));
     std::fs::write(again.path().join("counters"), &text[..=text.find('\n').unwrap()]).unwrap();
     assert!(one != object(gcc, again.path(), &with), "counters change nothing");
@@ -119,7 +119,7 @@ pub fn whatever_counters_say_the_program_is_the_same(gcc: &'static Compiler) {
     }
 }
 
-/// The file with the checksums of two functions in each other's place: each has counts that contradict its graph.
+/// Returns the file with the checksums of two functions exchanged: each has counts that contradict its graph.
 fn swapped(text: &str, one: &str, other: &str) -> String {
     let checksums = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(&format!("{name}\t"))).unwrap();
@@ -130,8 +130,8 @@ fn swapped(text: &str, one: &str, other: &str) -> String {
     text.replace(first, "?").replace(second, first).replace('?', second)
 }
 
-/// Counts of the blocks of a build with counters: blocks with count zero are split off as without counters. GCC's probabilities there are of the
-/// same work, and no guesses against the counts.
+/// Block counts of a build with counters: blocks with count zero are split off as without counters. GCC's probabilities
+/// come from the same work there, not from guesses that contradict the counts.
 pub fn blocks_on_top_of_counters_are_split(gcc: &'static Compiler) {
     let folder = blocks::sources(gcc);
     gcc.run(folder.path(), gcc.c, &[&TRAIN[..], &["-static", "work.c", "-o", "train"]].concat());
@@ -154,14 +154,15 @@ pub fn blocks_on_top_of_counters_are_split(gcc: &'static Compiler) {
     }
 }
 
-/// Trains in the folder, below which the counts are left; the exit code.
+/// Trains in the folder, below which the counts are written; returns the exit code.
 fn ran_in(folder: &TempDir) -> Option<i32> {
     let mut train = Command::new("./train");
     let train = train.current_dir(folder.path()).env("GCOV_PREFIX", folder.path().join("elsewhere"));
     train.output().unwrap().status.code()
 }
 
-/// Builds with SEDIMENT_LOG, and reads from it for each unit the functions with counters, and those of them that have changed.
+/// Builds with SEDIMENT_LOG, and reads from the log, for each unit, the number of functions with counters, and of
+/// changed functions among them.
 pub fn build_logged(gcc: &Compiler, folder: &Path, flags: &[&str]) -> Vec<(u64, u64)> {
     let _ = std::fs::remove_dir_all(folder.join("log"));
     let mut command = gcc.command(folder, gcc.c);
@@ -175,7 +176,7 @@ pub fn build_logged(gcc: &Compiler, folder: &Path, flags: &[&str]) -> Vec<(u64, 
     log.lines().map(line).collect()
 }
 
-/// One source in two configurations of a package: each build takes what fits, and both programs are right.
+/// One source in two configurations of a package: each build uses the matching counters, and both programs are correct.
 pub fn two_configurations_of_a_unit(gcc: &'static Compiler) {
     let there = gcc.folder();
     let work = WORK.replace(
@@ -201,14 +202,14 @@ pub fn two_configurations_of_a_unit(gcc: &'static Compiler) {
         let with = [&USE[..], &[&plugin, COUNTERS, define, "-static", "work.c", "-o", name]].concat();
         let [(functions, changed)] = build_logged(gcc, there.path(), &with)[..] else { panic!("one unit") };
         assert_eq!(&ran(&there, name, &[]), expected, "{name}");
-        // Of the same functions, both are one unit: the lighter configuration has another graph of `step`.
+        // The functions are the same, so both are one unit: the lighter configuration has another graph of `step`.
         assert!(functions == 3 && changed <= 1, "{name}: {changed} of {functions}");
         all_changed += changed;
     }
     assert_eq!(all_changed, 1);
 }
 
-/// Damaged files that another run left in a folder are skipped; named itself, one is an error.
+/// Damaged files from another run in a folder are skipped; if the user gives such a file, it is an error.
 pub fn damaged_files_of_counters(gcc: &'static Compiler) {
     let (there, _here) = trained(gcc);
     let elsewhere = |folder: &Path| -> Vec<std::path::PathBuf> {
@@ -224,7 +225,7 @@ pub fn damaged_files_of_counters(gcc: &'static Compiler) {
     let named = sediment(there.path(), &["import", cut.to_str().unwrap(), ".", "-o", "named.gv"]);
     assert_eq!(named.status.code(), Some(1), "{}", err(&named));
     assert!(!there.path().join("named.gv").exists());
-    // Counts of a build whose names are another's.
+    // Counts of a build whose names belong to another build.
     std::fs::remove_file(&cut).unwrap();
     let mut other = bytes;
     other[8] ^= 1;

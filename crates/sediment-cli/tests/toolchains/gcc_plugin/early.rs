@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Early ids: from statements numbered before inlining, by a recording of the optimised program, to GCC's own counters.
+//! Early ids: from statements numbered before inlining, through a recording of the optimised program, to GCC's own
+//! counters.
 
 use crate::compilers::Compiler;
 use crate::gcc_plugin::blocks::{MARKS, THROWN, edited, ran};
@@ -20,7 +21,7 @@ const REMOVE_MAPS: [&str; 4] = ["--remove-section", MAP, "--remove-section", ".d
 const STRIP: [&str; 3] = ["--strip-debug", "--remove-section", MAP];
 const JUMPS: &str = include_str!("jumps.c");
 
-/// Calls that are inlined late, each alone in its block, before and after a longer way.
+/// Calls that are inlined late, each alone in its block, before and after a longer path.
 const INLINED: &str = "#include <stdio.h>
 struct list { int size, sum, at[64]; };
 __attribute__((noinline, cold)) static void shrink(struct list *list) { puts(\"full\"); list->size /= 2; }
@@ -68,7 +69,8 @@ fn compiler_of(gcc: &Compiler, source: &str) -> &'static str {
     if source.ends_with(".cc") { gcc.cxx } else { gcc.c }
 }
 
-/// The counters of a run of the source, built with early ids and whatever else; the program is `train`, the profile `early.gv`.
+/// Counters of a run of the source, built with early ids and further options; the program is `train`, the profile
+/// `early.gv`.
 pub fn recorded(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> String {
     let flags = ["-O2", "-g", "-w", "-static", &gcc.plugin(), EARLY, source, "-o", "train"];
     gcc.run(folder.path(), compiler_of(gcc, source), &[&flags, more].concat());
@@ -80,7 +82,7 @@ pub fn recorded(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -
     import(folder, "recorded")
 }
 
-/// The counters of a run of the source by GCC's own instrumentation.
+/// Counters of a run of the source with GCC's own instrumentation.
 fn instrumented(gcc: &Compiler, source: &str) -> String {
     let folder = sources(gcc);
     gcc.run(
@@ -104,7 +106,7 @@ fn import(folder: &TempDir, recording: &str) -> String {
     read(folder, "counters")
 }
 
-/// Of each function its unit, checksums, and the counts of its arcs.
+/// For each function: its unit, checksums, and the counts of its arcs.
 fn arcs(counters: &str) -> BTreeMap<String, (String, String)> {
     let line = |line: &str| {
         let [name, _, unit, sums, counts] = line.split('\t').collect::<Vec<_>>()[..] else {
@@ -117,8 +119,8 @@ fn arcs(counters: &str) -> BTreeMap<String, (String, String)> {
     counters.lines().skip(1).map(line).collect()
 }
 
-/// Two maps are all that is added. GCC's own split debug information of `jumps.c` differs from run to run, and GCC 16 writes numbers of copies
-/// over those of statements: there code is compared.
+/// Only two maps are added. GCC's own split debug information of `jumps.c` varies between runs, and GCC 16 overwrites
+/// numbers of statements by numbers of copies; in these cases only code is compared.
 pub fn ids_change_nothing_else(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();
@@ -138,7 +140,7 @@ pub fn ids_change_nothing_else(gcc: &'static Compiler) {
     }
 }
 
-/// The graphs are those of GCC's instrumentation, and exact counts lead to its counters.
+/// The graphs equal those of GCC's instrumentation, and exact counts give its counters.
 pub fn recordings_give_counters(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let early = arcs(&recorded(gcc, &folder, "work.c", &[MARKS]));
@@ -146,7 +148,7 @@ pub fn recordings_give_counters(gcc: &'static Compiler) {
     assert_eq!(early, arcs(&instrumented(gcc, "work.c")));
 }
 
-/// A call that was inlined counts by the code of what it called.
+/// An inlined call is counted by the code of its callee.
 pub fn inlined_calls_are_counted(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let early = recorded(gcc, &folder, "inlined.c", &[]);
@@ -156,7 +158,7 @@ pub fn inlined_calls_are_counted(gcc: &'static Compiler) {
     assert_eq!(arcs(&early), arcs(&instrumented(gcc, "inlined.c")));
 }
 
-/// Executions of a function that was inlined in one unit count for the copy that another unit keeps.
+/// Executions of a function that was inlined in one unit count for another unit's copy.
 pub fn functions_of_several_units_add_up(gcc: &'static Compiler) {
     const KEPT: &str = "unsigned (*kept)(unsigned) = work;\n";
     const CALLS: &str = "#include <cstdio>
@@ -192,7 +194,7 @@ int main()
     let counters = import(&folder, "recorded");
     let of_kept = |line: &&str| line.starts_with("_Z4workj\t") && line.contains("early+kept.cc@");
     assert!(counters.lines().any(|line| of_kept(&line) && line.ends_with("\t0*2")), "{counters}");
-    // Without the other unit's counts the function is taken for one that never runs.
+    // Without the other unit's counts the function would look as if it never ran.
     let is_cold = |counters: &str| {
         std::fs::write(folder.path().join("counters"), counters).unwrap();
         let flags = USE.iter().copied().filter(|flag| *flag != "-fprofile-partial-training");
@@ -208,7 +210,7 @@ int main()
     assert!(!is_cold(&counters));
 }
 
-/// Computed jumps, setjmp, functions in functions, exceptions: graphs are GCC's, and the counters fit them.
+/// Computed jumps, setjmp, nested functions, exceptions: the graphs are GCC's, and the counters match them.
 pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
     let folder = sources(gcc);
     for source in ["jumps.c", "thrown.cc"] {
@@ -217,9 +219,10 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
         let own = arcs(&instrumented(gcc, source));
         let both: Vec<_> = early.iter().filter_map(|(name, one)| Some((name, one, own.get(name)?))).collect();
         assert!(both.len() > 3, "{early:?} {own:?}");
-        // The sum of a unit is of its list of functions, which for C++ differs from GCC's; those of graphs must not.
+        // The checksum of a unit depends on its list of functions, which for C++ differs from GCC's; the checksums of
+        // graphs must not differ.
         let sums = |of: &(String, String)| of.0.split(' ').next_back().unwrap().to_owned();
-        // Some functions of C++'s library differ, too, and are compiled without counters.
+        // Some functions of the C++ library also differ, and are compiled without counters.
         for (name, early, own) in both.into_iter().filter(|(name, ..)| !name.contains("St")) {
             assert_eq!(sums(early), sums(own), "{source}: {name}");
         }
@@ -231,7 +234,7 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
     }
 }
 
-/// Lackey counts as callgrind does.
+/// Lackey gives the same counts as callgrind.
 pub fn other_recordings_give_the_same(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
@@ -244,7 +247,7 @@ pub fn other_recordings_give_the_same(gcc: &'static Compiler) {
     assert_eq!(by_log["rare"], exact["rare"]);
 }
 
-/// Breakpoints find what was executed by the map of statements alone.
+/// Breakpoints find executed code with only the map of statements.
 pub fn breakpoints_count_statements(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let flags = ["-O2", "-g", "-w", "-static", &gcc.plugin(), EARLY, "work.c", "-o", "train"];
@@ -273,7 +276,7 @@ fn counts(arcs: &str) -> Vec<u64> {
     arcs.split(' ').flat_map(run).collect()
 }
 
-/// Code that is executed often has samples, and arcs that are never taken have none.
+/// Frequently executed code has samples, and arcs that are never taken have none.
 pub fn samples_give_counters(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
@@ -289,7 +292,7 @@ pub fn samples_give_counters(gcc: &'static Compiler) {
         let all_fit = sampled.iter().zip(&exact).all(fits);
         assert!(all_fit && sampled.len() == exact.len(), "{function}: {sampled:?} {exact:?}");
     }
-    // Too few samples tell nothing of a function.
+    // Too few samples give no information about a function.
     assert!(!sampled.contains_key("rare"), "{sampled:?}");
     by_counters_the_same(gcc, &folder);
 }
@@ -316,7 +319,7 @@ pub fn branch_records_give_counters(gcc: &'static Compiler) {
     by_counters_the_same(gcc, &folder);
 }
 
-/// A program by the counters does what the recorded one did.
+/// A program compiled with the counters behaves like the recorded one.
 fn by_counters_the_same(gcc: &Compiler, folder: &TempDir) {
     let plugin = gcc.plugin();
     let program = [&USE[..], &[&plugin, COUNTERS, "-static", "work.c", "-o", "used"]].concat();
@@ -325,7 +328,7 @@ fn by_counters_the_same(gcc: &Compiler, folder: &TempDir) {
     assert_eq!(ran(folder, "used", &[]), ran(folder, "train", &[]));
 }
 
-/// A map that was changed anywhere is an error, or leads to counters that make no program wrong.
+/// A map with any change is an error, or gives counters that make no program incorrect.
 pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c", &[]);
@@ -373,7 +376,7 @@ pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
     assert!(applied > 10, "{applied}");
 }
 
-/// Checks of sanitizers would be other ones by numbered statements.
+/// Numbered statements would change the checks of sanitizers.
 pub fn sanitized_units_have_no_ids(gcc: &'static Compiler) {
     let folder = gcc.folder();
     let source = "#include <map>
@@ -399,7 +402,7 @@ int main()
     assert!(note.contains("early map"), "{note}");
 }
 
-/// With another compiler, or with -flto, the object is as without, and a note says so.
+/// With another compiler, or with -flto, the object is unchanged, and a note reports it.
 pub fn others_get_a_note(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let version = gcc.run(folder.path(), gcc.c, &["-dumpversion"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Maps of blocks: what they add to objects, how they reach debug files, and what linkers leave of them.
+//! Maps of blocks: their effect on objects, their way to debug files, and the parts that linkers keep.
 
 use crate::compilers::Compiler;
 use crate::gcc_plugin::blocks::{MARKS, THROWN, blocks_of, edited, recorded, sources};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 const MAP: &str = ".debug.sediment_blocks";
 const REMOVE_MAP: [&str; 2] = ["--remove-section", MAP];
 
-/// The section of the map is all that is added, whatever debug information there is.
+/// Only the section of the map is added, with any kind of debug information.
 pub fn numbers_change_nothing_else(gcc: &'static Compiler) {
     let folder = sources(gcc);
     for source in ["work.c", "thrown.cc"] {
@@ -25,7 +25,8 @@ pub fn numbers_change_nothing_else(gcc: &'static Compiler) {
     }
 }
 
-/// Debian's and Fedora's tools in a package `split`, whose program is `tree/split`; each leaves the debug file beside it.
+/// Debian's and Fedora's tools for a package `split` with the program `tree/split`; each writes the debug file next to
+/// it.
 const DH_STRIP: &str = r#"mkdir -p debian/split/usr/bin && mv tree/split debian/split/usr/bin/
 printf 'Source: split\nMaintainer: A <a@example.org>\nBuild-Depends: debhelper-compat (= 13)\n\nPackage: split\nArchitecture: any\nDescription: split\n' >debian/control
 printf 'split (1) unstable; urgency=low\n\n  * New.\n\n -- A <a@example.org>  Thu, 01 Jan 2026 00:00:00 +0000\n' >debian/changelog
@@ -34,9 +35,9 @@ const FIND_DEBUGINFO: &str = r#"mkdir -p buildroot/usr/bin && mv tree/split buil
 export RPM_PACKAGE_NAME=split RPM_PACKAGE_VERSION=1 RPM_PACKAGE_RELEASE=1 RPM_ARCH=x86_64 RPM_BUILD_ROOT=$PWD/buildroot RPM_BUILD_DIR=$PWD
 find-debuginfo -n $FLAGS "$PWD" >said 2>&1 || { cat said; exit 1; }
 mv buildroot/usr/bin/split $(find buildroot -name '*.debug' -type f) tree/"#;
-/// Commands behind `objcopy --only-keep-debug`.
+/// Commands after `objcopy --only-keep-debug`.
 const LINK: &str = "strip tree/split && objcopy --add-gnu-debuglink=tree/split.debug tree/split";
-/// Ways to split symbols off, with options.
+/// Ways of splitting symbols off, with options.
 const SPLITTERS: &[(&str, &str, &str)] = &[
     ("objcopy", "objcopy --only-keep-debug $FLAGS tree/split tree/split.debug", ""),
     ("objcopy", "objcopy --only-keep-debug $FLAGS tree/split tree/split.debug", "--compress-debug-sections"),
@@ -49,11 +50,11 @@ const SPLITTERS: &[(&str, &str, &str)] = &[
     ("eu-strip", "eu-strip -f tree/split.debug tree/split", ""),
     ("dh_strip", DH_STRIP, ""),
     ("find-debuginfo", FIND_DEBUGINFO, "--run-dwz -m"),
-    // eu-strip -g removes only the sections that it knows.
+    // eu-strip -g removes only known sections.
     ("find-debuginfo", FIND_DEBUGINFO, "-g --remove-section .debug.sediment_blocks"),
 ];
 
-/// As packages split symbols off: the map is in the debug file, and no longer in the program.
+/// Symbols are split off as in packages: the map is in the debug file, and no longer in the program.
 pub fn numbers_reach_the_debug_file(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c");
@@ -80,7 +81,7 @@ pub fn numbers_reach_the_debug_file(gcc: &'static Compiler) {
     }
 }
 
-/// Maps lack what linkers drop: copies of functions of groups, and unused functions.
+/// Maps do not contain functions that linkers remove: copies of functions in groups, and unused functions.
 pub fn maps_are_of_linked_functions(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let unused = format!(
@@ -123,7 +124,7 @@ pub fn maps_are_of_linked_functions(gcc: &'static Compiler) {
     }
 }
 
-/// Any byte changed, and the map cut off anywhere.
+/// Any byte changed, and the map truncated anywhere.
 pub fn damaged_maps_are_errors(gcc: &'static Compiler) {
     let folder = sources(gcc);
     gcc.run(folder.path(), gcc.c, &["-O2", "-g", &gcc.plugin(), MARKS, "-c", "work.c", "-o", "work.o"]);

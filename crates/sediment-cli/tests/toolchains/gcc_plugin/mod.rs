@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plugin for GCC, built and used as a packager would: what it writes, what becomes of it, and that it changes no object.
+//! The plugin for GCC, built and used as by a packager: its output, the use of its output, and that it changes no
+//! objects.
 
 mod blocks;
 mod counters;
@@ -56,7 +57,7 @@ __attribute__((noinline)) const char *Both::name() { return 0; }
 
 type PluginCase = (&'static str, fn(&'static Compiler));
 
-/// With every compiler.
+/// Tests with every compiler.
 const OF_ALL: &[PluginCase] = &[
     ("units_become_a_profile_of_the_program", units_become_a_profile_of_the_program),
     ("virtual_calls_templates_thunks_and_other_names", virtual_calls_templates_thunks_and_other_names),
@@ -67,11 +68,11 @@ const OF_ALL: &[PluginCase] = &[
     ("numbers_of_blocks_change_nothing_else", maps::numbers_change_nothing_else),
 ];
 
-/// Its name, what it does, and what it needs beside the compiler.
+/// Name, test function, and requirements other than the compiler.
 type OfOne = (&'static str, fn(&'static Compiler), &'static [Need]);
 
 const VALGRIND: &[Need] = &[Need::Program("valgrind"), Need::Program("nm")];
-/// Tools that build for AArch64, run it, and look into it.
+/// Tools that build for AArch64, run programs for it, and inspect them.
 const CROSS: &[Need] = &[
     Need::Program("valgrind"),
     Need::Program("objdump"),
@@ -80,7 +81,7 @@ const CROSS: &[Need] = &[
     Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
 ];
 
-/// With every compiler whose programs run here.
+/// Tests with every compiler whose programs run here.
 const OF_NATIVE: &[OfOne] = &[
     ("blocks_that_did_not_run_are_split_off", blocks::blocks_with_count_zero_are_split_off, VALGRIND),
     ("changed_functions_keep_their_counts", blocks::changed_functions_keep_their_counts, VALGRIND),
@@ -126,7 +127,7 @@ const OF_NATIVE: &[OfOne] = &[
     ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),
 ];
 
-/// With every compiler that keeps numbers of statements.
+/// Tests with every compiler that keeps numbers of statements.
 const OF_NUMBERED: &[OfOne] = &[
     ("early_ids_change_nothing_else", early::ids_change_nothing_else, &[]),
     ("early_ids_give_counters", early::recordings_give_counters, VALGRIND),
@@ -150,7 +151,7 @@ const OF_NUMBERED: &[OfOne] = &[
     ),
 ];
 
-/// With this system's.
+/// Tests with this system's compiler.
 const OF_ONE: &[OfOne] = &[
     ("counts_of_a_profile", counts_of_a_profile, &[]),
     ("names_at_the_limit", names_at_the_limit, &[]),
@@ -252,8 +253,8 @@ const OF_ONE: &[OfOne] = &[
     ("a_plugin_of_another_gcc_is_a_note", of_another_gcc, COMPILERS[2].needs),
 ];
 
-/// Those of the tests with several compilers that a new compiler has to pass in every run, too: whether the plugin
-/// works, and changes no object that it should not.
+/// Tests with several compilers that a new compiler must pass in every run: whether the plugin works, and leaves
+/// objects unchanged.
 const WITH_OTHERS: &[&str] = &[
     "units_become_a_profile_of_the_program",
     "objects_stay_the_same",
@@ -272,7 +273,7 @@ fn is_short(compiler: &Compiler, test: &str) -> bool {
     }
 }
 
-/// A test with a compiler, which takes long where a shorter one shows the same.
+/// A test with a compiler, which counts as long if a shorter one shows the same.
 fn of_compiler(
     compiler: &'static Compiler,
     test: &str,
@@ -311,7 +312,7 @@ pub(crate) fn cases() -> Vec<Trial> {
         let needs = [COMPILERS[0].needs, needs].concat();
         case(name, &needs, move || test(&COMPILERS[0]))
     });
-    // Fedora has it; no package of Debian does.
+    // It is in Fedora, but in no package of Debian.
     let annocheck = match support::program("annocheck") {
         None => support::ignored("annocheck_says_the_same", "annocheck is not installed"),
         Some(_) => {
@@ -341,7 +342,8 @@ fn has(text: &str, parts: &[&str]) {
     }
 }
 
-/// With a compiler that is not this system's it takes long, as it is the first to need the plugin, which is compiled.
+/// With another compiler than this system's it takes long, because it is the first test that needs the plugin, which is
+/// compiled for it.
 fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();
@@ -359,7 +361,7 @@ fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     has(&profile, &["\"local@program:main.c\" -> \"twist\"", "\"twist\" -> \"local@program:other.c\""]);
     let shown = done(&sediment(folder.path(), &["show", "p.gv"]));
     has(&shown, &["    1.00  main [program]\n", "static call graph only"]);
-    // It may begin what a package keeps, and is no recording there.
+    // It may be the first profile that a package keeps, and does not count as a recording there.
     let begun = done(&sediment(folder.path(), &["merge", "--into", "kept.gv", "p.gv"]));
     has(&begun, &["  now           0 recordings"]);
     let order = sediment(folder.path(), &["-v", "order", "p.gv", "--binary", "program", "--linker", "list"]);
@@ -395,7 +397,7 @@ fn link_time_optimisation(gcc: &Compiler) {
             std::fs::remove_file(folder.path().join(name)).unwrap();
         }
     }
-    // In one partition there is no other phase, and its name is another each time.
+    // In one partition there is no other phase, and its name varies.
     let link = |more: &[&str]| {
         gcc.run(folder.path(), gcc.c, &[&["-O2", "-flto", &plugin], more].concat());
     };
@@ -414,12 +416,12 @@ fn link_time_optimisation(gcc: &Compiler) {
     std::fs::remove_file(folder.path().join("main.c.gv")).unwrap();
     assert_eq!(graphs(&folder), ["program.wpa.gv"]);
     std::fs::remove_file(folder.path().join("program.wpa.gv")).unwrap();
-    // What goes on to another link is taken there.
+    // A graph whose object goes into another link is used there.
     link(&["-r", "main.o", "other.o", "-o", "both.o"]);
     assert!(graphs(&folder).is_empty());
 }
 
-/// A path that makes no name of a file in one folder; a file's name that no profile can hold; a method that is called `main`.
+/// A path that cannot be a file name in one folder; a file name that a profile cannot hold; a method called `main`.
 fn names_at_the_limit(gcc: &Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();
@@ -447,7 +449,7 @@ fn names_at_the_limit(gcc: &Compiler) {
     assert!(!read(&folder, "m.cc.gv").contains("entry"), "{}", read(&folder, "m.cc.gv"));
 }
 
-/// A tree in which configure left its last try, and that has an object that is none.
+/// A tree with the remains of configure's last test, and with an invalid object.
 fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();
@@ -472,9 +474,9 @@ fn a_tree_with_more_than_the_program(gcc: &Compiler) {
     has(&err(&none), &["empty: ", "-fcallgraph-info"]);
     gcc.run(folder.path(), gcc.c, &["-s", "-rdynamic", "main.o", "other.o", "-o", "stripped"]);
     let stripped = sediment(folder.path(), &["-v", "import", ".", "--binary", "stripped", "-o", "s.gv"]);
-    // What an import wrote may lie in the tree of the next.
+    // The output of one import may be in the tree of the next.
     has(&err(&stripped), &[" 2 of 3 units ", " ./p.gv\n", "sediment: warning: stripped "]);
-    // One that the user names is not passed over.
+    // A file given by the user is not skipped.
     let named = sediment(folder.path(), &["import", "broken.o", "--binary", "program"]);
     assert!(!named.status.success(), "{}", err(&named));
     has(&err(&named), &["broken.o: "]);
@@ -512,7 +514,7 @@ fn counts_of_a_profile(gcc: &Compiler) {
     let _ = Command::new("./program").current_dir(folder.path()).status().unwrap();
     gcc.run(folder.path(), gcc.c, &["-O2", "-fprofile-use", &plugin, "-c", "main.c", "-o", "program-main.o"]);
     has(&read(&folder, "program-main.c.gv"), &["\"main\" -> \"local\" [label=", "count=100,", "first="]);
-    // The same folder twice is the same counts once.
+    // The same folder twice gives the same counts once.
     let imported = sediment(folder.path(), &["-v", "import", ".", ".", "--binary", "program", "-o", "p.gv"]);
     has(&err(&imported), &[" 1 of 1 units ", " 203 calls "]);
     has(&read(&folder, "p.gv"), &["count=100,"]);
@@ -531,7 +533,7 @@ fn fortran(gcc: &Compiler) {
     );
 }
 
-/// A call graph where GCC is given its source through a pipe, or asked for its output on one.
+/// A call graph if GCC reads its source from a pipe, or writes its output to one.
 fn pipes_and_standard_streams(gcc: &Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();
@@ -555,7 +557,8 @@ fn pipes_and_standard_streams(gcc: &Compiler) {
     }
 }
 
-/// Many compilers at once, some of the same unit: what lies in the folder is whole at any time, and nothing else does.
+/// Many compilers at once, some of the same unit: all files in the folder are complete at any time, and there are no
+/// others.
 fn parallel_make_and_one_folder(gcc: &Compiler) {
     const UNITS: usize = 12;
     let folder = sources(gcc);
@@ -595,7 +598,7 @@ fn parallel_make_and_one_folder(gcc: &Compiler) {
     assert_eq!(finished(&graphs).len(), UNITS);
     assert_eq!(std::fs::read_dir(&graphs).unwrap().count(), UNITS, "something else was left behind");
     assert!(finished(&folder.path().join("d0")).is_empty());
-    // An argument of the plugin comes before the environment.
+    // An argument of the plugin takes precedence over the environment.
     let here = format!("-fplugin-arg-sediment-folder={}", folder.path().join("d1").display());
     gcc.run(folder.path(), gcc.c, &[&gcc.plugin(), &here, "-c", "other.c"]);
     assert_eq!(finished(&folder.path().join("d1")).len(), 1);
@@ -605,7 +608,7 @@ fn ccache(gcc: &Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();
     let graph = folder.path().join("other.c.gv");
-    // The first compilation, one that is answered from the store, and one that is not to be.
+    // The first compilation, one answered from the cache, and one that must not be.
     for (again, written) in [(None, true), (None, false), (Some("1"), true)] {
         let _ = std::fs::remove_file(&graph);
         let mut command = Command::new("ccache");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that are hard on whoever moves blocks, under the flags of packages: split or left whole, they do the same.
+//! Functions whose blocks are difficult to move, with the flags of packages: split or whole, they behave the same.
 
 use crate::compilers::{COMPILERS, Compiler};
 use crate::gcc_plugin::blocks::{COUNTS, MARKS, WORK, ran, record, record_as, runs_in_cold_part};
@@ -8,7 +8,7 @@ use sediment_core::binary::{Binary, NoFiles};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Own section, no frame, `asm goto`, a jump table, an unlikely function, one optimised for size.
+/// A section of its own, no frame, `asm goto`, a jump table, an unlikely function, one optimised for size.
 const FUNCTIONS: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 static int table[64];
@@ -22,13 +22,14 @@ __attribute__((noinline, optimize("Os"))) int small(int x, int u) { if (!u) for 
 extern int util(int, int), util2(int, int);
 int main(int c, char **v) { int u = c < 2, s = 0; for (int i = 0; i < 3000; i++) s += own_section(i, u) + bare(i, u) + with_goto(i, u) + table_jump(i, u || i % 12 == 8) + coldfn(i, u) + small(i, u) + util(i, u) + util2(i, u); printf("%d\n", s); return 0; }
 "#;
-/// Two units of one name, each with a local function of one name.
+/// Two units with the same name, each with a local function of the same name.
 const UTIL: &str = r"static int table[64];
 __attribute__((noinline)) static int local(int x, int u) { if (u == ROLE) for (int j = 0; j < 9; j++) x += table[(x * j) & 63] * 3 + x; return x + ROLE; }
 int NAME(int x, int u) { return local(x, u) + local(x + 2, u); }
 ";
 
-/// A local function with a loop, a branch of which an ordinary run does not take, and one of the same name without such a branch.
+/// A local function with a loop, with a branch that a usual run does not take, and another with the same name without
+/// such a branch.
 const LOCAL_WITH_LOOP: &str = r#"#include <stdio.h>
 static int table[64];
 __attribute__((noinline)) static int local(int x, int unusual) { int sum = x; for (int j = 0; j < (x & 7); j++) { if (unusual) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; printf("%d\n", sum); } sum += j ^ x; } return sum; }
@@ -43,21 +44,21 @@ int first(int, int), second(int, int);
 int main(int count, char **words) { (void) words; int sum = 0; for (int i = 0; i < 3000; i++) sum += first(i, count > 2) + second(i, count > 2); printf("%d\n", sum); return 0; }
 "#;
 
-/// A branch that GCC takes for possible, of a function that is called as often as the program is told.
+/// A branch that GCC assumes to be possible, in a function that is called as often as an argument says.
 const SELDOM: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 static int table[64];
 __attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
 int main(int count, char **words) { int sum = 0; for (int i = 0; i < atoi(words[1]); i++) sum += seldom(i, count > 2); printf("%d\n", sum); return 0; }
 "#;
-/// Neither `small` nor `large` executes its block without an argument; that of `small` is one instruction.
+/// Neither `small` nor `large` executes its block without an argument; the block of `small` is one instruction.
 const SMALL: &str = r#"#include <stdio.h>
 int flag, table[9];
 __attribute__((noipa)) int small(int i) { if (i < 0) flag = 1; return i * 3 + flag; }
 __attribute__((noipa)) int large(int i) { if (i < 0) for (int j = 0; j < 9; j++) table[j] = i / (j + 3) + table[(j + 4) % 9]; return i * 5 + flag; }
 int main(int count, char **words) { int sum = 0; for (int i = 1; i < 3000; i++) sum += small(count > 1 ? -i : i) + large(count > 1 ? -i : i); printf("%d\n", sum + table[3]); return 0; }
 "#;
-/// A subroutine whose branch runs if the program is given an argument.
+/// A subroutine with a branch that runs if the program has an argument.
 const FORTRAN: &str = "subroutine work(i, unusual, total)
   integer, intent(in) :: i
   logical, intent(in) :: unusual
@@ -80,7 +81,7 @@ program p
   print *, total
 end program
 ";
-/// A plugin that, like annobin, puts a note into each unit, and one about each function next to its code.
+/// A plugin that, like annobin, adds a note to each unit, and one about each function next to its code.
 const NOTES: &str = r#"#include "gcc-plugin.h"
 #include "plugin-version.h"
 #include "tree.h"
@@ -97,7 +98,7 @@ int plugin_init(plugin_name_args *own, plugin_gcc_version *)
 }
 "#;
 
-/// Notes of a program, which tell how its code is protected, but for the build-id.
+/// Notes of a program about the protection of its code, without the build-id.
 fn notes(folder: &TempDir, program: &str) -> Vec<String> {
     let output = Command::new("readelf").current_dir(folder.path()).args(["-nW", program]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -115,7 +116,7 @@ pub fn has_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
     binary.functions.iter().any(|function| function.name == cold)
 }
 
-/// Clones of a function, which another build numbers otherwise: counts of an equal graph serve, others do not.
+/// Clones of a function, which another build numbers differently: counts are used for an equal graph only.
 pub fn clones_with_other_numbers(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     let source = SELDOM
@@ -176,13 +177,13 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
         };
         build(&[], "plain");
         build(&[&plugin, MARKS], "train");
-        // Valgrind 3.19 gives up on split debug information.
+        // Valgrind 3.19 fails on split debug information.
         let bare = folder.path().join("bare");
         std::fs::create_dir_all(&bare).unwrap();
         let strip = ["--strip-debug", "-o", "bare/train", "train"];
         assert!(Command::new("strip").current_dir(folder.path()).args(strip).status().unwrap().success());
         let counts = record_as("bare/train", &folder, &[]);
-        // Two local functions of one name and of files of one name cannot be told apart.
+        // Two local functions with the same name, in files with the same name, cannot be distinguished.
         assert!(counts.contains("\ntable_jump\t") && !counts.contains("\nlocal\t"), "{counts}");
         build(&[&plugin, COUNTS, MARKS], "used");
         for arguments in [&[][..], &["other"]] {
@@ -199,13 +200,13 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
         // Without debug information the graphs are the same.
         build(&[&plugin, COUNTS, "-g0"], "used");
         assert_eq!(has_cold_part(&folder, "used", "with_goto"), is_split, "-g0 {flags:?}");
-        // The counts of one set of flags under another, without debug information.
+        // Counts from one set of flags with another set, without debug information.
         build(&[&plugin, COUNTS, "-O1", "-g0"], "used");
         assert_eq!(ran(&folder, "used", &["other"]), ran(&folder, "plain", &["other"]), "{flags:?}");
     }
 }
 
-/// Two calls of a function say little about a branch, two thousand say enough.
+/// Two calls of a function are weak evidence about a branch; two thousand are enough.
 pub fn few_calls_make_nothing_cold(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     std::fs::write(folder.path().join("seldom.c"), SELDOM).unwrap();
@@ -258,14 +259,14 @@ pub fn small_parts_stay(gcc: &'static Compiler) {
     }
 }
 
-/// Local functions of one name in two units, which link-time optimisation numbers in the order of the units.
+/// Local functions with the same name in two units, which link-time optimisation numbers in the order of the units.
 pub fn locals_of_one_name_with_lto(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     let unit = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     unit("first.c", LOCAL_WITH_LOOP);
     unit("second.c", LOCAL_WITH_DIVISION);
     unit("main.c", CALLS_BOTH);
-    // The function, by its number, that has a cold part.
+    // Number of the function that has a cold part.
     let build = |more: &[&str], sources: [&str; 2], program: &str| {
         let flags = ["-O2", "-g", "-flto", "-ffunction-sections", "-o", program, "main.c"];
         gcc.run(folder.path(), gcc.c, &[&flags, more, &sources].concat());
@@ -304,7 +305,8 @@ pub fn locals_of_one_name_with_lto(gcc: &'static Compiler) {
     }
 }
 
-/// Cases of a switch that end in equal calls: the training build has one piece of code for several, without which none of them is cold.
+/// Cases of a switch that end in equal calls: the training build has common code for several cases, and none of them is
+/// cold.
 pub fn merged_ends_stay_hot(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     std::fs::write(folder.path().join("merged.c"), include_str!("merged.c")).unwrap();
@@ -321,7 +323,8 @@ pub fn merged_ends_stay_hot(gcc: &'static Compiler) {
     assert_eq!(ran(&folder, "used", &[]), ran(&folder, "train", &[]));
 }
 
-/// Promise to packagers: the scripts that packages find by COMPILER_PATH load the plugin for each language, and at the link.
+/// Promise to packagers: the scripts that packages find through COMPILER_PATH load the plugin for each language, and at
+/// the link.
 pub fn scripts_serve_every_language(gcc: &'static Compiler) {
     let folder = gcc.folder();
     for (name, text) in [("work.c", WORK), ("work.cc", WORK), ("p.f90", FORTRAN)] {
@@ -376,7 +379,7 @@ pub fn fortran_is_split(gcc: &'static Compiler) {
     }
 }
 
-/// The other plugin's notes are as without this one, and this one splits functions beside it.
+/// The other plugin's notes are unchanged, and this plugin splits functions as well.
 pub fn another_plugin_beside(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     std::fs::write(folder.path().join("seldom.c"), SELDOM).unwrap();
@@ -409,7 +412,7 @@ pub fn another_plugin_beside(gcc: &'static Compiler) {
     }
 }
 
-/// Programs that only enter functions at landing pads keep them, and their mark, with cold parts.
+/// Programs that allow entering functions only at landing pads keep these and their property, even with cold parts.
 pub fn landing_pads_stay_in_cross_builds(gcc: &'static Compiler) {
     let folder = gcc.folder();
     let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();

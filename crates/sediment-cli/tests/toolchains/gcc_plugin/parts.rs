@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts: of a file of counts, as far as a unit reads it, and of functions, as an order has their sizes and annocheck sees them.
+//! Parts of a file of counts that a unit reads, and parts of functions: their sizes in an order, and annocheck's
+//! results.
 
 use crate::compilers::Compiler;
 use crate::gcc_plugin::blocks::{COUNTS, MARKS, recorded, sources};
@@ -8,13 +9,13 @@ use crate::running::{done, err, sediment};
 use std::fmt::Write as _;
 use std::process::Command;
 
-/// Bytes that the compiler read of the file of counts, by a log of its calls of the kernel.
+/// Number of bytes that the compiler read from the file of counts, from a log of its system calls.
 fn bytes_read(calls: &str) -> usize {
     let reads = calls.lines().filter(|line| line.starts_with("read(") || line.starts_with("pread64("));
     reads.filter_map(|line| line.rsplit_once(" = ")?.1.parse::<usize>().ok()).sum()
 }
 
-/// Counts of many other functions, before and behind those of the unit.
+/// Counts of many other functions, before and after the unit's.
 pub fn a_unit_reads_its_part_of_the_counts(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let counts = recorded(gcc, &folder, "work.c");
@@ -31,7 +32,7 @@ pub fn a_unit_reads_its_part_of_the_counts(gcc: &'static Compiler) {
         lines.push(format!("a_{number}\t\t00000001\t1=7 2=? 3=9@00c3"));
         lines.push(format!("z_{number}\tother.c\t00000001\t1=7 2=? 3=9@00c3"));
     }
-    // A line longer than what is read at once.
+    // A line that is longer than the amount read at once.
     let blocks = (1..3000).fold(String::new(), |mut blocks, block| {
         let _ = write!(blocks, "{block}=1 ");
         blocks
@@ -43,7 +44,7 @@ pub fn a_unit_reads_its_part_of_the_counts(gcc: &'static Compiler) {
     let many = format!("{header}\n{}\n", lines.join("\n"));
     std::fs::write(folder.path().join("blocks"), &many).unwrap();
     let file = folder.path().join("blocks").canonicalize().unwrap().display().to_string();
-    // GCC parts the words at commas.
+    // GCC splits the words at commas.
     let wrapper = format!("strace,-o,calls,-s,0,-P,{file}");
     let by_many = compile(&["-wrapper", &wrapper], "many.s");
     assert!(by_many == by_few);
@@ -53,7 +54,7 @@ pub fn a_unit_reads_its_part_of_the_counts(gcc: &'static Compiler) {
     assert!(bytes > 0 && bytes < many.len() / 10, "{bytes} of {}: {calls}", many.len());
 }
 
-/// An order by a program with cold parts has functions of the size of what is left of them.
+/// In an order for a program with cold parts, functions have the size of their hot parts.
 pub fn functions_have_the_size_of_their_hot_part(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c");
@@ -80,7 +81,7 @@ pub fn functions_have_the_size_of_their_hot_part(gcc: &'static Compiler) {
     }
 }
 
-/// annocheck, which Fedora runs on its packages, with notes on how functions were compiled as annobin writes them.
+/// annocheck, which Fedora runs on its packages, with notes in annobin's format about how functions were compiled.
 pub fn annocheck_says_the_same(gcc: &'static Compiler) {
     let folder = sources(gcc);
     recorded(gcc, &folder, "work.c");
@@ -99,7 +100,7 @@ pub fn annocheck_says_the_same(gcc: &'static Compiler) {
             Command::new("annocheck").current_dir(folder.path()).args(["--verbose", "checked"]).output();
         let checked = checked.unwrap();
         let text = String::from_utf8_lossy(&checked.stdout).into_owned();
-        // Addresses move with the code.
+        // Addresses change with the code.
         let lines = text.lines().filter(|line| line.contains("Hardened: ") && !line.contains("0x"));
         let lines: Vec<String> = lines.map(str::to_owned).collect();
         assert!(lines.len() > 10, "{text}");

@@ -13,7 +13,7 @@ use support::perf_data_writer::{Branch, JUMP, PerfData};
 use support::pprof_writer::{self, Form, Location, Mapping, Profile, Sample};
 use tempfile::TempDir;
 
-/// Executed blocks of a function with their counts, heaviest graph alone.
+/// Executed blocks of a function with their counts, in the heaviest graph only.
 fn executed(profile: &str, function: &str) -> BTreeMap<u32, u64> {
     let line = profile.lines().find(|line| line.trim_start().starts_with(&format!("\"{function}\" [")));
     let blocks = line.and_then(|line| line.split_once("blocks=\"")).map(|(_, blocks)| blocks);
@@ -27,7 +27,7 @@ fn executed(profile: &str, function: &str) -> BTreeMap<u32, u64> {
     known.collect()
 }
 
-/// Records `train` by breakpoints; checks that it does what it does alone.
+/// Records `train` with breakpoints; checks that it behaves as without them.
 fn by_breakpoints(folder: &TempDir, options: &[&str], arguments: &[&str]) -> String {
     let command =
         [&["record", "--method", "breakpoints", "-o", "b.gv"], options, &["--", "./train"], arguments]
@@ -37,7 +37,7 @@ fn by_breakpoints(folder: &TempDir, options: &[&str], arguments: &[&str]) -> Str
     read(folder, "b.gv")
 }
 
-/// Each executed block is found, in every mode, and no other.
+/// Every executed block is found, in every mode, and no other block.
 pub fn breakpoints_find_executed_blocks(gcc: &'static Compiler) {
     let folder = blocks::sources(gcc);
     blocks::recorded(gcc, &folder, "work.c");
@@ -59,7 +59,7 @@ pub fn breakpoints_find_executed_blocks(gcc: &'static Compiler) {
     assert!(!at_start.contains("blocks="), "{at_start}");
 }
 
-/// Maps that say wrong where blocks begin: no breakpoint stands inside an instruction.
+/// Maps with wrong beginnings of blocks: no breakpoint is set inside an instruction.
 pub fn wrong_maps_harm_no_program(gcc: &'static Compiler) {
     let folder = blocks::sources(gcc);
     blocks::recorded(gcc, &folder, "work.c");
@@ -87,7 +87,7 @@ pub fn wrong_maps_harm_no_program(gcc: &'static Compiler) {
         for _ in 0..wrong.len() / 16 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let at = (state >> 33) as usize % wrong.len();
-            // Small numbers stay numbers: most mutants are maps.
+            // Small numbers stay small, so that most mutants are valid maps.
             wrong[at] = if state & 1 << 20 == 0 { wrong[at] ^ 1 } else { wrong[at].wrapping_add(1) };
         }
         std::fs::write(folder.path().join("wrong"), wrong).unwrap();
@@ -112,7 +112,7 @@ pub fn instructions(folder: &TempDir) -> BTreeMap<u64, u64> {
     for line in read(folder, "executed").lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         let address = fields[0].strip_prefix("0x").and_then(|text| u64::from_str_radix(text, 16).ok());
-        // The line behind a call has the cost of what was called.
+        // The line after a call has the cost of the callee.
         if let (Some(address), false) = (address, is_call) {
             *executed.entry(address).or_default() += fields.last().unwrap().parse::<u64>().unwrap();
         }
@@ -121,17 +121,17 @@ pub fn instructions(folder: &TempDir) -> BTreeMap<u64, u64> {
     executed
 }
 
-/// Executions of an instruction for which it has a sample.
+/// Number of executions of an instruction per sample.
 pub const EXECUTIONS_OF_A_SAMPLE: u64 = 300;
 
-/// A profile of pprof of `train` whose locations are addresses, of one sample for so many executions of an instruction.
+/// A pprof profile of `train` whose locations are addresses, with one sample per so many executions of an instruction.
 pub fn sampled(folder: &TempDir) -> Profile {
     let sampled: Vec<(u64, i64)> = instructions(folder)
         .into_iter()
         .map(|(address, executions)| (address, (executions / EXECUTIONS_OF_A_SAMPLE) as i64))
         .filter(|(_, samples)| *samples > 0)
         .collect();
-    // The program is linked to the address 0x400000, where its file begins.
+    // The program is linked to the address 0x400000, which is the beginning of its file.
     let path = folder.path().join("train").display().to_string();
     let whole = Mapping { id: 1, start: 0x40_0000, limit: 0x80_0000, path, ..Mapping::default() };
     Profile {
@@ -149,10 +149,11 @@ pub fn sampled(folder: &TempDir) -> Profile {
     }
 }
 
-/// Executions of a stretch of code for which it has a branch record.
+/// Number of executions of a piece of code per branch record.
 pub const EXECUTIONS_OF_A_RECORD: u64 = 50;
 
-/// Writes a `perf.data` of `train` with branch records of stretches of code: the branch to the begin of each, and the one at its end.
+/// Writes a `perf.data` of `train` with branch records around pieces of code: the branch to the beginning of each, and
+/// the branch at its end.
 pub fn write_branch_records(folder: &TempDir, code: impl Iterator<Item = Range<u64>>) {
     let executed = instructions(folder);
     let mut file = PerfData::new();
@@ -196,7 +197,7 @@ pub fn branch_records_tell_of_blocks(gcc: &'static Compiler) {
     }
 }
 
-/// Samples by address, and samples by name alone.
+/// Samples by address, and samples by name only.
 pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
     let folder = blocks::sources(gcc);
     blocks::recorded(gcc, &folder, "work.c");
@@ -218,11 +219,11 @@ pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
             found.iter().all(|(block, _)| executions(*block) >= EXECUTIONS_OF_A_SAMPLE),
             "{found:?} {exact:?}"
         );
-        // What is executed often enough is found.
+        // Sufficiently frequent code is found.
         let often = exact.iter().filter(|(_, count)| *count >= EXECUTIONS_OF_A_SAMPLE);
         assert_eq!(found.len(), often.count(), "{function}: {found:?} {exact:?}");
     }
-    // The compiler takes these counts, and what was not sampled does what it did.
+    // The compiler accepts these counts, and code without samples still behaves the same.
     done(&sediment(folder.path(), &["export", "sampled.gv", "-o", "blocks"]));
     assert!(read(&folder, "blocks").contains("\nwork\t"));
     let flags = ["-O2", "-static", &gcc.plugin(), blocks::COUNTS, "work.c", "-o", "used"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions split by counters alone: blocks that no training executed, without a recording of blocks.
+//! Functions split only by counters: blocks that the training did not execute, without a recording of blocks.
 
 use super::blocks::{self, MARKS, ran};
 use super::counters::{COUNTERS, TRAIN, USE};
@@ -8,7 +8,7 @@ use crate::compilers::{COMPILERS, Compiler};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Trains a program of one source, in a folder that has it; `counters` are of that run.
+/// Trains a program from one source in the folder; `counters` has the counters of that run.
 fn train(gcc: &Compiler, folder: &TempDir, compiler: &str, source: &str, arguments: &[&str]) {
     let flags = [&TRAIN[..], &["-w", "-static", source, "-o", "train"]].concat();
     gcc.run(folder.path(), compiler, &flags);
@@ -20,7 +20,7 @@ fn train(gcc: &Compiler, folder: &TempDir, compiler: &str, source: &str, argumen
     done(&sediment(folder.path(), &["export", "p.gv", "--format", "counters", "-o", "counters"]));
 }
 
-/// Symbols of an object, each with its section, as objdump writes them.
+/// Symbols of an object with their sections, in objdump's notation.
 pub fn symbols(folder: &TempDir, object: &str) -> Vec<(String, String)> {
     let output = Command::new("objdump").arg("-t").arg(folder.path().join(object)).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -32,7 +32,7 @@ pub fn symbols(folder: &TempDir, object: &str) -> Vec<(String, String)> {
     fields.collect()
 }
 
-/// A source where `never` is called by other work alone. It has a branch that GCC itself does not take for unlikely.
+/// A source in which only other work calls `never`. It has a branch that GCC itself does not assume to be unlikely.
 pub fn work() -> String {
     let text = blocks::WORK.replace(
         "return x * 31 + table[x & 63];",
@@ -42,7 +42,8 @@ pub fn work() -> String {
     text
 }
 
-/// Promise to users: the block that never ran leaves a trained function, an untrained function stays whole, and the program does the same.
+/// Promise to users: a block that never ran is moved out of a trained function, an untrained function stays whole, and
+/// the program behaves the same.
 pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("work.c"), work()).unwrap();
@@ -65,7 +66,7 @@ pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
     let untrained: Vec<_> = untrained.map(|(_, section)| section.as_str()).collect();
     assert!(!untrained.is_empty(), "{used:?}");
     assert!(untrained.iter().all(|section| section.starts_with(".text.never")), "{used:?}");
-    // Who asks for no parts gets none. Numbers of blocks change no part.
+    // An option that disables parts is respected. Numbers of blocks change no part.
     let whole = object(&["-fno-reorder-blocks-and-partition"], "whole.o");
     assert!(!whole.iter().any(|(symbol, _)| symbol.ends_with(".cold")), "{whole:?}");
     let numbered = object(&[MARKS], "numbered.o");
@@ -79,7 +80,7 @@ pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
     assert!(!blocks::runs_in_cold_part(&folder, "used", "work"));
 }
 
-/// Counters of this machine, for a program of another one.
+/// Counters of this machine, for a program of another architecture.
 pub fn counters_split_cross_builds(gcc: &'static Compiler) {
     let folder = blocks::sources(gcc);
     let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();
@@ -102,7 +103,7 @@ pub fn counters_split_cross_builds(gcc: &'static Compiler) {
     }
 }
 
-/// Exceptions between the parts, jumps of all kinds, and what the trained work never reaches.
+/// Exceptions between the parts, jumps of all kinds, and code that the training never reaches.
 pub fn whatever_never_ran_the_program_is_the_same(gcc: &'static Compiler) {
     let folder = gcc.folder();
     let modes: Vec<String> = (0..64).map(|mode| mode.to_string()).collect();

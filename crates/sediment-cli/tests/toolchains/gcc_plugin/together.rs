@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of several sources in one build: of recordings and of instrumentation, of several trees, of units that are joined
-//! at the link, and of two compilers.
+//! Counters from several sources in one build: from recordings and instrumentation, from several trees, from units that
+//! are joined at the link, and from two compilers.
 
 use super::blocks::ran;
 use super::counters::{COUNTERS, TRAIN, USE, WORK, build_logged};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Beside the usual work a function of which GCC splits the begin from the rest: before it counts, or after.
+/// The usual work, and a function whose beginning GCC splits from the rest, before or after it counts.
 fn work() -> String {
     let more = "static int rest(int *sum, int i)\n{\n  if (i % 3)\n    return i;\n  for (int j = 0; j < 9; j++)\n    { sum[0] += j * i; table[sum[0] & 63] ^= j; sum[0] ^= table[j]; puts(\"\"); }\n  return sum[0];\n}\nint main(";
     split::work()
@@ -26,7 +26,8 @@ fn export(folder: &Path, profiles: &[&str]) -> String {
     std::fs::read_to_string(folder.join("counters")).unwrap()
 }
 
-/// The counters of two profiles in one file, as they are: shares of a merge are rounded, and GCC corrects counts that contradict each other.
+/// The counters of two profiles in one file, unchanged: shares in a merged profile are rounded, and GCC corrects
+/// contradictory counts.
 fn joined(folder: &Path, profiles: [&str; 2]) -> String {
     let texts = profiles.map(|profile| {
         done(&sediment(folder, &["export", profile, "--format", "counters", "-o", "counters"]));
@@ -41,7 +42,8 @@ fn joined(folder: &Path, profiles: [&str; 2]) -> String {
     text
 }
 
-/// Zeros of a recording are not exact. A unit of recorded counters stays whole, beside one of instrumented counters that is split.
+/// Zeros of a recording are not exact. A unit with recorded counters stays whole, next to one with instrumented
+/// counters that is split.
 pub fn mixed_profiles_split_what_was_instrumented(gcc: &'static Compiler) {
     let folder = gcc.folder();
     let trained = folder.path().join("trained");
@@ -73,13 +75,13 @@ pub fn mixed_profiles_split_what_was_instrumented(gcc: &'static Compiler) {
     let mixed = joined(folder.path(), ["early.gv", "trained/own.gv"]);
     assert!(mixed.contains("\tearly+early.c@") && mixed.contains("\town.c@"), "{mixed}");
     assert_eq!(["early.c", "own.c"].map(is_split), [false, true]);
-    // Of a unit with both, the instrumented counters are taken.
+    // If a unit has both, the instrumented counters are used.
     let both = joined(folder.path(), ["early.gv", "trained/both.gv"]);
     assert!(both.contains("\tearly+early.c@") && both.contains("\tearly.c@"), "{both}");
     assert!(is_split("early.c"));
 }
 
-/// Threads that count as one (`-fprofile-update=atomic`), and processes that each leave a tree.
+/// Threads that count together (`-fprofile-update=atomic`), and processes that each write a tree.
 pub fn trees_of_several_runs_add_up(gcc: &'static Compiler) {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("work.c"), WORK).unwrap();
@@ -101,7 +103,7 @@ pub fn trees_of_several_runs_add_up(gcc: &'static Compiler) {
     assert_eq!(total(&["two", "deep/three"]), 3 * once);
 }
 
-/// Units take their counters when they are compiled. A link by the plugin's options splits by them.
+/// Units use their counters when they are compiled. A link with the plugin's options splits by them.
 pub fn counters_with_link_time_optimisation(gcc: &'static Compiler) {
     let folder = gcc.folder();
     for (unit, text) in [("work.c", work()), ("other.c", "int other(int x) { return x + 1; }\n".into())] {
@@ -141,7 +143,8 @@ pub fn counters_with_link_time_optimisation(gcc: &'static Compiler) {
     assert!(code != link(&[], "used").1, "counters change nothing");
 }
 
-/// A program of units that GCC and clang compile, trained at once: one profile has both kinds, and each compiler gets its own.
+/// A program with units compiled by GCC and by clang, trained together: one profile has both kinds of counters, and
+/// each compiler gets its own.
 pub fn units_of_two_compilers(gcc: &'static Compiler) {
     let folder = gcc.folder();
     let gcc_unit =
@@ -197,7 +200,7 @@ pub fn units_of_two_compilers(gcc: &'static Compiler) {
     assert_eq!(ran_there(&folder, "used"), expected);
 }
 
-/// A build that names the folder of `sediment wrapper` alone is compiled by the counters of its profile.
+/// A build that uses only the folder of `sediment wrapper` is compiled with the counters of its profile.
 pub fn a_folder_of_the_wrapper_has_the_counters(gcc: &'static Compiler) {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("work.c"), WORK).unwrap();
@@ -231,7 +234,7 @@ pub fn a_folder_of_the_wrapper_has_the_counters(gcc: &'static Compiler) {
     let expected = "6349965\n";
     let output = Command::new(folder.path().join("used")).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
-    // A build that says otherwise, and a later profile without counters.
+    // A build with other settings, and a later profile without counters.
     assert_eq!(build(&[("SEDIMENT_COUNTERS", "")], "log2"), "");
     std::fs::write(
         folder.path().join("work.gv"),
@@ -242,7 +245,7 @@ pub fn a_folder_of_the_wrapper_has_the_counters(gcc: &'static Compiler) {
     assert_eq!(build(&[], "log3"), "");
 }
 
-/// Output and exit code of a program that is run in the folder.
+/// Returns output and exit code of a program run in the folder.
 fn ran_there(folder: &TempDir, program: &str) -> (Vec<u8>, Option<i32>) {
     let output = Command::new(folder.path().join(program)).current_dir(folder.path()).output().unwrap();
     (output.stdout, output.status.code())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Code in cold parts, as debuggers, profilers and unwinders see it, and ways into cold parts.
+//! Cold parts in debuggers, profilers and unwinders, and ways into cold parts.
 
 use crate::compilers::{COMPILERS, Compiler};
 use crate::gcc_plugin::blocks::{COUNTS, MARKS, ran, record};
@@ -13,7 +13,7 @@ const CALLED: &str = include_str!("called.c");
 const THROWN: &str = include_str!("thrown.cc");
 const JUMPS: &str = include_str!("jumps.c");
 
-/// The names and addresses of a program's functions.
+/// Names and addresses of a program's functions.
 fn functions(program: &Path) -> Vec<(String, Range<u64>)> {
     let bytes = std::fs::read(program).unwrap();
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
@@ -33,14 +33,14 @@ fn hexadecimal(text: &str) -> u64 {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// A tool's output in a folder.
+/// Returns a tool's output in a folder.
 fn told(folder: &TempDir, program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).current_dir(folder.path()).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", crate::running::err(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The program of `called.c`, as `plain` and, with a cold part of `parted` behind all ordered functions, as `used`.
+/// The program from `called.c`, as `plain` and, with a cold part of `parted` after all ordered functions, as `used`.
 fn called(gcc: &'static Compiler) -> TempDir {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("called.c"), CALLED).unwrap();
@@ -60,13 +60,13 @@ fn called(gcc: &'static Compiler) -> TempDir {
     folder
 }
 
-/// The line of the source with a mark.
+/// Returns the source line with a mark.
 fn line_of(mark: &str) -> String {
     let place = CALLED.lines().position(|line| line.ends_with(&format!("// {mark}"))).unwrap();
     format!("called.c:{}", place + 1)
 }
 
-/// Functions of a backtrace of gdb, from the innermost.
+/// Returns the functions of a gdb backtrace, from the innermost.
 fn frames(backtrace: &str) -> Vec<&str> {
     let lines = backtrace.lines().filter_map(|line| line.strip_prefix('#'));
     let names = lines.filter_map(|line| {
@@ -77,7 +77,7 @@ fn frames(backtrace: &str) -> Vec<&str> {
     names.collect()
 }
 
-/// At every instruction of the way through the cold part, callers are those of the source.
+/// At every instruction of the path through the cold part, the callers match the source.
 pub fn debuggers_see_the_callers_of_cold_parts(gcc: &'static Compiler) {
     let folder = called(gcc);
     let cold = part(&folder, "used", "parted.cold");
@@ -97,7 +97,7 @@ pub fn debuggers_see_the_callers_of_cold_parts(gcc: &'static Compiler) {
     for place in places {
         assert!(stepped.contains(&format!(" at {place}\n")), "{place}: {stepped}");
     }
-    // A breakpoint by line, and another in a function that is called from there.
+    // A breakpoint by line, and another in a function that is called there.
     let line = format!("break {}", line_of("mixed"));
     let script = ["break stop", "run unusual", "bt", "delete", &line, "continue", "p/x $pc", "bt", "kill"];
     let commands: Vec<&str> = script.iter().flat_map(|command| ["-ex", command]).collect();
@@ -108,7 +108,7 @@ pub fn debuggers_see_the_callers_of_cold_parts(gcc: &'static Compiler) {
     assert!(cold.contains(&hexadecimal(second.lines().next().unwrap())), "{said}");
 }
 
-/// Of each byte: the function that it was split from, and what was inlined there.
+/// For each byte: the function that it was split from, and the functions inlined there.
 pub fn addresses_in_cold_parts_lead_to_lines(gcc: &'static Compiler) {
     let folder = called(gcc);
     let addresses: Vec<String> =
@@ -119,7 +119,7 @@ pub fn addresses_in_cold_parts_lead_to_lines(gcc: &'static Compiler) {
             .chain(addresses.iter().map(String::as_str))
             .collect();
         let said = told(&folder, tool, &arguments);
-        // An address begins a line; a folder's name may have the same letters.
+        // An address begins a line; a folder's name may contain the same characters.
         let begun = format!("\n{said}");
         let mut of_one = begun.split("\n0x").skip(1);
         let (mut inlined, mut own) = (0, 0);
@@ -184,7 +184,7 @@ pub fn profilers_name_cold_parts(gcc: &'static Compiler) {
     assert!(line.is_some(), "{report}");
 }
 
-/// By libgcc's unwinder and by libunwind, with and without symbols and debug information.
+/// With libgcc's unwinder and with libunwind, with and without symbols and debug information.
 pub fn unwinders_pass_cold_parts(gcc: &'static Compiler) {
     let folder = called(gcc);
     told(&folder, "strip", &["-o", "stripped", "used"]);
@@ -200,7 +200,7 @@ pub fn unwinders_pass_cold_parts(gcc: &'static Compiler) {
             assert_eq!(traces.len(), 2, "{said}");
             for trace in traces {
                 let addresses = trace.split_whitespace().map(hexadecimal);
-                // A return address lies behind its call.
+                // A return address is after its call.
                 let names: Vec<&str> = addresses
                     .filter_map(|address| functions.iter().find(|(_, code)| code.contains(&(address - 1))))
                     .map(|(name, _)| name.as_str())
@@ -212,7 +212,7 @@ pub fn unwinders_pass_cold_parts(gcc: &'static Compiler) {
     }
 }
 
-/// Throwing code, handlers and destructors in hot or in cold parts, as other recordings have them: with all modes.
+/// Throwing code, handlers and destructors in hot and cold parts, for different recordings, in all modes.
 pub fn exceptions_go_between_parts(gcc: &'static Compiler) {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("thrown.cc"), THROWN).unwrap();
@@ -224,7 +224,7 @@ pub fn exceptions_go_between_parts(gcc: &'static Compiler) {
     build(&["train", &gcc.plugin(), MARKS]);
     let modes: Vec<String> = (0..64).map(|mode| mode.to_string()).collect();
     let expected: Vec<_> = modes.iter().map(|mode| ran(&folder, "plain", &[mode])).collect();
-    // Nothing thrown; thrown at once; from the second call; thrown again from a handler.
+    // Nothing thrown; thrown at once; thrown from the second call on; thrown again by a handler.
     for recorded in ["0", "1", "6", "25"] {
         record(&folder, &[recorded]);
         build(&["used", &gcc.plugin(), COUNTS]);
@@ -242,10 +242,11 @@ pub fn exceptions_go_between_parts(gcc: &'static Compiler) {
     }
 }
 
-/// The functions of `jumps.c` that are split by a recording of its usual ways.
+/// Functions of `jumps.c` that are split with a recording of its usual paths.
 const SPLIT: [&str; 7] = ["absolute", "apart", "one_goto", "two_gotos", "set", "table_jump", "big"];
 
-/// Computed jumps, `asm goto`, jumps out of functions, what never returns: under flags that change code around them.
+/// Computed jumps, `asm goto`, jumps out of functions, functions that never return: with flags that change the code
+/// around them.
 pub fn whatever_jumps_there_are(gcc: &'static Compiler) {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("jumps.c"), JUMPS).unwrap();
@@ -280,7 +281,7 @@ pub fn whatever_jumps_there_are(gcc: &'static Compiler) {
     }
 }
 
-/// Where the processor demands a mark at the target of each indirect jump, cold targets have it, too.
+/// If the processor requires a landing pad at the target of each indirect jump, cold targets have it, too.
 pub fn targets_in_cold_parts_have_marks(gcc: &'static Compiler) {
     let folder = gcc.folder();
     std::fs::write(folder.path().join("jumps.c"), JUMPS).unwrap();
@@ -307,7 +308,7 @@ pub fn targets_in_cold_parts_have_marks(gcc: &'static Compiler) {
         }
     }
     assert!(calls > 0);
-    // The same of AArch64.
+    // The same for AArch64.
     let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();
     let flags =
         ["-w", "-O2", "-static", "-ffunction-sections", "-mbranch-protection=standard", "jumps.c", "-o"];
@@ -322,7 +323,8 @@ pub fn targets_in_cold_parts_have_marks(gcc: &'static Compiler) {
     assert_eq!(marked_targets(&folder, output.as_bytes(), "d503249f"), 3);
 }
 
-/// The number of targets that the program `used` prints; all begin with the mark, and one at least lies in a cold part.
+/// Number of targets that the program `used` prints; all begin with the landing pad, and at least one is in a cold
+/// part.
 fn marked_targets(folder: &TempDir, output: &[u8], mark: &str) -> usize {
     let cold = part(folder, "used", "absolute.cold");
     let output = String::from_utf8_lossy(output);

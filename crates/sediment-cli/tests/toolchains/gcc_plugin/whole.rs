@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that stay whole although they have counts, each for another reason, as `verify --blocks` tells them.
+//! Functions that stay whole although they have counts, each for another reason, which `verify --blocks` prints.
 
 use crate::compilers::Compiler;
 use crate::gcc_plugin::blocks::{COUNTS, MARKS, record};
@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Each function has a branch that is not taken. In the newer version, one of them is gone and one has another graph.
+/// Each function has a branch that is not taken. In the newer version, one of them is missing and one has another
+/// graph.
 const SOURCE: &str = r#"#include <stdio.h>
 static int table[64], flag;
 #define MANY for (int j = 0; j < 8; j++) { x ^= table[(x + j) & 63] * 3; table[x & 63] += j; }
@@ -42,7 +43,7 @@ int main(int count, char **words)
 }
 "#;
 
-/// Promise to packagers: of each function that was not split, `verify --blocks` tells why.
+/// Promise to packagers: `verify --blocks` prints the reason for each function that was not split.
 pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     std::fs::write(folder.path().join("whole.c"), SOURCE).unwrap();
@@ -97,8 +98,8 @@ fn address(folder: &TempDir, program: &str, symbol: &str) -> u64 {
         .unwrap()
 }
 
-/// Promise to users: in a program that was linked in order, the cold part of a function lies behind all ordered functions. `choose`: the
-/// options by which GCC takes a linker, `takes`: the one by which that takes an order.
+/// Promise to users: in a program linked with an order, the cold part of a function comes after all ordered functions.
+/// `choose`: options that make GCC use a linker; `takes`: the linker's option for an order.
 fn a_linked_cold_part_lies_behind(gcc: &'static Compiler, linker: &str, choose: &[&str], takes: &str) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     std::fs::write(folder.path().join("whole.c"), SOURCE).unwrap();
@@ -114,7 +115,7 @@ fn a_linked_cold_part_lies_behind(gcc: &'static Compiler, linker: &str, choose: 
     build(&[COUNTS, &format!("-Wl,{takes}order")]);
     let cold = address(&folder, "train", "large.cold");
     for function in ["main", "relative", "own_section", "seldom", "tiny", "large", "changed", "gone"] {
-        // What has a section of its own stays where the linker places that.
+        // A function with its own section stays where the linker places that section.
         let at = address(&folder, "train", function);
         assert!(at < cold || function == "own_section", "{function}: {at:#x}, cold part: {cold:#x}");
     }

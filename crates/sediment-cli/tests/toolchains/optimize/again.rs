@@ -22,7 +22,8 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// make would find its programs up to date. A run in a copy then leaves the tree as it is, and a tree that was moved can be put back.
+/// make would consider its programs up to date. A run in a copy then leaves the tree unchanged, and a tree that was
+/// moved can be restored.
 fn a_finished_run_in_place_begins_again() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CFLAGS=-O1 && cp -p toy kept");
@@ -43,7 +44,7 @@ fn a_finished_run_in_place_begins_again() {
     assert_eq!(std::fs::read(project.path("toy")).unwrap(), ordered);
 }
 
-/// In place, the next run finds the same obstacle, and none once the compiler is called by its name.
+/// Without a copy, the next run finds the same obstacle, and no obstacle once the compiler is called by its name.
 fn a_run_without_sections_begins_again() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let gcc = support::program("gcc").unwrap();
@@ -61,13 +62,13 @@ fn a_run_without_sections_begins_again() {
     project.is_ordered(&project.optimize(&options, &["make clean && make"]), &["toy"]);
 }
 
-/// A second run says that it begins again, and one with another folder does not copy the first one's.
+/// A second run reports that it begins again, and a run with another folder does not copy the first one's.
 fn a_finished_run_begins_again() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let run = |options: &[&str]| {
         let output = project.run(options, &["make"]);
         assert_eq!(code(&output), 0, "{}", err(&output));
-        // However short its training command is, its calls are counted.
+        // However short the training command is, its calls are counted.
         assert!(!err(&output).contains("sediment: warning: "), "{}", err(&output));
         err(&output)
     };
@@ -81,7 +82,7 @@ fn a_finished_run_begins_again() {
     assert_eq!(said(&run(&elsewhere)), (5, 1));
     assert!(project.path("other/tree/program.c").is_file());
     assert!(!project.path("other/tree/.sediment").exists());
-    // The other folder is no source that changed, either.
+    // The other folder does not count as a changed source, either.
     project.shell("rm other/tree/toy");
     let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
     std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
@@ -93,7 +94,7 @@ fn a_finished_run_begins_again() {
     assert!(again.contains(": --train, --measure\n"), "{again}");
 }
 
-/// A training command or one to measure is corrected without another build.
+/// A training command, or a command to measure, can be corrected without another build.
 fn other_commands_take_the_build_that_is_there() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("echo 9 >../input");
@@ -108,7 +109,7 @@ fn other_commands_take_the_build_that_is_there() {
             err(&failed)
         );
     };
-    // The copy has other neighbours.
+    // The copy is in another folder.
     let outside = ["training 2 (`./toy <../input`)", ".sediment/tree", "--in-place", "training-2.log"];
     fails(&["--train", "./toy", "--train", "./toy <../input", "--measure", "./toy"], &outside);
     let input = format!("./toy <'{}'", project.path("../input").display());
@@ -123,12 +124,12 @@ fn other_commands_take_the_build_that_is_there() {
     let done = project.optimize(&other, &[&build]);
     assert_eq!(done["measured"].as_array().map(Vec::len), Some(1), "{done}");
     assert_eq!(builds(), 2);
-    // What an open verdict advises: the same, measured for longer.
+    // The advice for an inconclusive verdict: the same command, measured for longer.
     project.optimize(&[&other[..], &["--measure-for", "2s"]].concat(), &[&build]);
     assert_eq!(builds(), 2);
 }
 
-/// A small program has more functions of the compiler's start files than of its own. That is no fault of the build.
+/// A small program has more functions of the compiler's start files than its own. That is not an error of the build.
 fn start_files_lack_no_sections() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("echo 'int main(void) { return 0; }' >program.c");

@@ -29,7 +29,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Checks the exit code of a run that fails, and the data in its message.
+/// Checks the exit code of a failing run, and the data in its message.
 #[track_caller]
 fn fails(
     project: &OptimizedProject,
@@ -75,7 +75,7 @@ fn a_training_command_of_another_program() {
     fails(&project, &["--train", "ls"], &["make"], 1, &[": toy\n"]);
 }
 
-/// The tree's own program is not the one that is built in the copy.
+/// The tree's own program is not the one built in the copy.
 fn a_training_command_of_another_build() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1");
@@ -90,7 +90,7 @@ fn a_training_command_of_another_build() {
     project.is_ordered(&report, &["toy"]);
 }
 
-/// In a copy, that is the working folder.
+/// In a copy, this is the working folder.
 fn a_build_that_writes_above_its_folder() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let train = ["--train", "./toy"];
@@ -125,7 +125,7 @@ fn a_compiler_called_by_its_path() {
     assert!(code(&output) == 0 && err(&output).lines().any(warned), "{}", err(&output));
 }
 
-/// Then no compiler is to blame.
+/// In this case the compiler is not the cause.
 fn a_build_with_an_order_of_its_own() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let own = "SECTIONS { .text.own : { *(.text.main) } } INSERT BEFORE .text;\n";
@@ -148,7 +148,7 @@ fn a_server_that_was_left_running() {
     assert_eq!(project.processes(), Vec::<String>::new(), "left running");
 }
 
-/// Starts a run, interrupts it as soon as a file of its working folder is there, and lets it continue.
+/// Starts a run, interrupts it as soon as a file of its working folder exists, and continues it.
 fn interrupted(file: &str, train: &str, build: &[&str], done: &str) {
     let project = OptimizedProject::of(ProjectKind::Make);
     let run = project
@@ -176,7 +176,7 @@ fn an_interrupted_run_continues() {
     interrupted("training-1.log", train, &["make"], "build");
 }
 
-/// The programs are removed then, to be linked again.
+/// In that state the programs are removed, to be linked again.
 fn an_interrupted_second_build_continues() {
     let build = "test ! -e ../linking-in-order.log || test -e ../../../go-on || sleep 1000; make";
     interrupted("linking-in-order.log", "./toy", &[build], "training 1");
@@ -190,7 +190,7 @@ fn a_folder_of_someone_else() {
     assert_eq!(std::fs::read_to_string(project.path("mine/letter")).unwrap(), "dear");
 }
 
-/// That is said before the build.
+/// This is reported before the build.
 fn a_machine_that_cannot_record() {
     let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::write(project.path("../sandbox.c"), SANDBOX).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files and processes of the user, which nothing may change, end or lose.
+//! Files and processes of the user, which must never be changed, ended or lost.
 
 use super::project::{OptimizedProject, code, err};
 use crate::projects::ProjectKind;
@@ -54,7 +54,7 @@ fn working_folders_of_others_stay() {
     refused(&project, &[], &["CMakeCache.txt", "--in-place"]);
 }
 
-/// A later run in a copy does not make them forgotten.
+/// A later run in a copy does not forget them.
 fn the_first_originals_come_back() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && chmod 2755 toy");
@@ -69,7 +69,7 @@ fn the_first_originals_come_back() {
     assert_eq!(std::fs::metadata(project.path("toy")).unwrap().permissions().mode() & 0o7777, 0o2755);
 }
 
-/// Nothing is removed or put back by halves.
+/// Nothing is removed or restored partially.
 fn a_damaged_list_is_an_error() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let kept = |name: &str| project.path(".sediment/saved").join(name);
@@ -88,7 +88,7 @@ fn a_damaged_list_is_an_error() {
     assert!(!project.path("toy").exists());
 }
 
-/// The working folder may come with the sources, from a stranger.
+/// The working folder may be part of untrusted sources.
 fn saved_files_go_nowhere_else() {
     let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::create_dir_all(project.path(".sediment/saved")).unwrap();
@@ -129,7 +129,7 @@ fn links_by_absolute_paths_are_an_error() {
     assert!(err(&output).contains("--in-place"), "{}", err(&output));
 }
 
-/// A shell may have started some, and then become the command.
+/// A shell may have started some, and then executed this command.
 fn older_processes_go_on() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let line =
@@ -145,7 +145,7 @@ fn older_processes_go_on() {
     assert!(ended.success(), "it was ended before");
 }
 
-/// As Go's cache of modules makes them.
+/// Like the folders of Go's module cache.
 fn read_only_folders_are_removed() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let build = "make && mkdir -p cache/module && touch cache/module/file && chmod -R a-w cache";
@@ -156,7 +156,7 @@ fn read_only_folders_are_removed() {
     assert!(!project.path(".sediment").exists());
 }
 
-/// A checked-in program that is equal to what the first build links.
+/// A checked-in program that equals the output of the first build.
 fn expected_results_stay() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC='gcc -ffunction-sections' && mkdir golden && cp -p toy golden/ && make clean");
@@ -172,7 +172,7 @@ fn expected_results_stay() {
     for copy in ["copies/toy", "copies/linked"] {
         assert_eq!(std::fs::read(project.path(copy)).unwrap(), ordered, "{copy}");
     }
-    // A build copies again, which fails where both are one file.
+    // A build copies it again, which fails if both are the same file.
     project.shell("cp toy copies/toy");
     project.optimize(&options, &["make clean; make && cp toy copies/"]);
     let undone = project.run(&["--undo"], &[]);
@@ -191,7 +191,7 @@ fn folders_that_a_build_removes_come_back() {
     assert_eq!(std::fs::read(project.path("out/bin/older")).unwrap(), older);
 }
 
-/// A name of the program outside the tree, as of an installed one.
+/// A name of the program outside the tree, such as of an installed program.
 fn hard_links_are_not_written_through() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && ln toy ../installed && rm program.o && touch program.c");
@@ -224,7 +224,7 @@ fn undone_in_a_member_of_a_workspace() {
     assert!(!project.path(".sediment").exists());
 }
 
-/// A linker puts its output in their place.
+/// A linker replaces them by its output.
 fn symbolic_links_to_programs_come_back() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && mv toy ../installed && ln -s ../installed toy && rm program.o && touch program.c");
@@ -236,7 +236,7 @@ fn symbolic_links_to_programs_come_back() {
     assert_eq!(std::fs::read_link(project.path("toy")).unwrap().to_str(), Some("../installed"));
 }
 
-/// To open one is to wait for ever.
+/// Opening one would block forever.
 fn pipes_in_the_tree_are_not_opened() {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("mkfifo pipe pipe.o && ln -s pipe link");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs that were killed, and trees that changed before they continue.
+//! Killed runs, and trees that changed before a run continues.
 
 use super::project::{OptimizedProject, code, err};
 use crate::projects::ProjectKind;
@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A project with a program of an earlier build, and the bytes of that.
+/// A project with a program from an earlier build, and the bytes of that program.
 fn built() -> (OptimizedProject, Vec<u8>) {
     let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && rm program.o && touch program.c");
@@ -43,7 +43,7 @@ fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     }
 }
 
-/// Kills a run, and what it started in the project.
+/// Kills a run and the processes that it started in the project.
 fn kill(project: &OptimizedProject, mut run: Child) {
     run.kill().unwrap();
     run.wait().unwrap();
@@ -53,7 +53,7 @@ fn kill(project: &OptimizedProject, mut run: Child) {
     wait_for("end of processes", || project.processes().is_empty());
 }
 
-/// Command that sleeps while a script stands in the place of the program.
+/// Command that sleeps while a script replaces the program.
 const SLEEPS: &str = "test ! -e .sediment-run-toy || test -e ../go-on || sleep 1000; ./toy";
 const IN_PLACE: [&str; 6] = ["--in-place", "--train", "./toy", "--measure", SLEEPS, "--json"];
 
@@ -103,7 +103,7 @@ fn a_killed_simulation_continues() {
 fn a_killed_simulation_is_undone() {
     let (project, toy) = killed_in_simulation();
     undo(&project, &toy);
-    // Without the working folder, too.
+    // Also without the working folder.
     let (project, _) = killed_in_simulation();
     std::fs::remove_dir_all(project.path(".sediment")).unwrap();
     let ordered = std::fs::read(project.path(".sediment-run-toy")).unwrap();
@@ -124,7 +124,7 @@ fn another_run_after_a_killed_simulation() {
     undo(&project, &toy);
 }
 
-/// Whatever step a kill meets, `--undo` puts the first program back.
+/// If a run is killed at any step, `--undo` restores the first program.
 fn originals_survive_a_kill_at_each_step() {
     let (project, toy) = built();
     let modified = std::fs::metadata(project.path("toy")).unwrap().modified().unwrap();
@@ -140,7 +140,7 @@ fn originals_survive_a_kill_at_each_step() {
     }
 }
 
-/// It may still write into the tree.
+/// Such a process may still write to the tree.
 fn processes_of_a_killed_run_are_named() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let build = "test -e ../../../go-on || sleep 1000; make";
@@ -163,7 +163,7 @@ fn processes_of_a_killed_run_are_named() {
     succeeds(&project.run(&["--train", "./toy"], &[build]));
 }
 
-/// Interrupts a run in place while it trains.
+/// Interrupts a run without a copy during training.
 fn interrupted_in_training(project: &OptimizedProject, options: &[&str]) {
     let run = start(project, options, &["make"]);
     wait_for("training", || project.path(".sediment/training-1.log").exists());
@@ -185,7 +185,7 @@ fn an_edited_source_begins_again() {
     assert!(before.stdout.starts_with(b"edited"), "the program of the sources before the edit was measured");
 }
 
-/// Into the tree, too: that is no change of its sources.
+/// It may even write to the tree, which does not count as a change of the sources.
 fn a_training_command_may_write() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let train = "echo written > result.txt; test -e ../go-on || sleep 1000; ./toy";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--pgo`: levels that are built by a compiler's counts, and the choice between them.
+//! `--pgo`: levels that are built with counts for a compiler, and the choice between them.
 
 use crate::optimize::project::{OptimizedProject, code, err};
 use libtest_mimic::Trial;
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Calls that the compiler would not inline without counts, and a path that it takes for likely.
+/// Calls that the compiler would not inline without counts, and a path that it assumes to be likely.
 pub const WORK: &str = "#include <stdio.h>
 static int table[64];
 static int often(int x) { int sum = x; for (int j = 0; j < x % 4; j++) sum += table[(x + j) & 63] * 3 + j; return sum; }
@@ -59,7 +59,7 @@ fn levels_are_built_and_compared() {
     let plugin = plugin.to_str().unwrap();
     let words =
         ["--pgo", "--gcc-plugin", plugin, "--train", "./work", "--keep-profile", "../kept.gv", "--json"];
-    // What a busy machine measures decides nothing here.
+    // Measurements on a busy machine must not decide here.
     let shipping = |level: &str| {
         let output = project.run(&[&words[..], &["--ship", level]].concat(), &["make"]);
         assert_eq!(code(&output), 0, "{}", err(&output));
@@ -76,10 +76,10 @@ fn levels_are_built_and_compared() {
         assert_eq!(level["not_built"], Value::Null, "{level}");
         level["instructions"].as_u64().unwrap()
     };
-    // The compiler makes other code by counters; the linker changes none.
+    // The compiler makes different code with counters; the linker never does.
     assert_ne!(instructions("counters"), before, "{report}");
     assert_ne!(instructions("both"), before, "{report}");
-    // Counts of blocks move code, and make no other.
+    // Block counts move code, but do not change it.
     for level in ["order", "blocks"] {
         let changed = instructions(level).abs_diff(before);
         assert!(changed * 1000 < before, "{level}: {report}");
@@ -87,7 +87,7 @@ fn levels_are_built_and_compared() {
     let seconds = report["build_seconds"].clone();
     let read = |path: &str| std::fs::read(project.path(path)).unwrap();
     let has = [("counters=\"work.c@", ["counters", "both"]), ("blocks=\"", ["blocks", "both"])];
-    // Levels are not built again, and the profile of the shipped one has all that a package needs for it.
+    // Levels are not built again, and the profile of the shipped one has all data that a package needs.
     for shipped in ["blocks", "both", "counters"] {
         let report = shipping(shipped);
         assert_eq!((&report["ship"]["level"], &report["build_seconds"]), (&shipped.into(), &seconds));
@@ -104,7 +104,7 @@ fn levels_are_built_and_compared() {
     }
 }
 
-/// A package's compiler takes the words that `optimize` measured counters and blocks with.
+/// A package's compiler gets the same options with which `optimize` measured counters and blocks.
 fn words_of_both_are_the_packages() {
     let words = |path: &str, from: &str| -> Vec<String> {
         let text = std::fs::read_to_string(root().join(path)).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measurements of commands, and what commands leave behind.
+//! Measurements of commands, and files and processes that commands leave.
 
 use super::project::{OptimizedProject, code, err};
 use crate::projects::ProjectKind;
@@ -37,9 +37,10 @@ pub fn cases() -> Vec<Trial> {
     cases
 }
 
-/// What is judged is the order and not its luck: in each side all layouts have one order, and no two have the program at the same place.
+/// The order is judged and not its random layout: all layouts of a side have the same order, and each has the program
+/// at a different address.
 fn layouts_differ_by_padding_alone(linker: &str) {
-    // Between those that are called lie some that are not.
+    // Some functions that are not called are between the called ones.
     let functions: String = ('a'..='i')
         .flat_map(|letter| {
             ["f", "g"].map(|name| {
@@ -79,10 +80,10 @@ fn layouts_differ_by_padding_alone(linker: &str) {
     assert_ne!(orders[0], orders[1]);
 }
 
-/// A shell that computes for some hundredths of a second.
+/// A shell that computes for a few hundredths of a second.
 const SPINS: &str = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
 
-/// The program's own misses are told from those of the shell and of tools that the command runs.
+/// The program's own misses are separated from the misses of the shell and of tools that the command runs.
 fn misses_in_a_folder_with_a_blank() {
     let project = OptimizedProject::of(ProjectKind::Make).with_valgrind();
     let misses = |measure: &str| {
@@ -101,7 +102,8 @@ fn daemons_count() {
     assert!(seconds > 0.02, "{report}");
 }
 
-/// A stand-in for perf on a machine whose counters are there, by which each run takes as many cycles, whatever its time.
+/// A stand-in for perf on a machine with counters, with which each run takes the same number of cycles, whatever its
+/// time.
 const COUNTS_CYCLES: &str = r#"#!/bin/sh
 [ "$1" != --version ] || { echo perf version 6.1; exit; }
 [ "$1" = stat ] || exit 1
@@ -155,7 +157,8 @@ fn outputs_of_one_name_have_a_page_each() {
     assert!(twins.iter().all(|output| output["not_ordered"].is_null()), "{report}");
 }
 
-/// A program that prints where its functions lie, and fails where the order is asked for: each is said, and none is judged.
+/// A program that prints the addresses of its functions, and fails with the order: each is reported, and neither is
+/// judged.
 fn commands_that_differ_are_not_judged() {
     let source = "#include <stdio.h>\n#include <stdlib.h>\n\
         __attribute__((noinline)) int first(int x) { return x * 3; }\n\
@@ -187,7 +190,7 @@ fn commands_that_differ_are_not_judged() {
     assert_eq!(why(0), "the outputs before and after differ", "{report}");
     assert!(why(1).starts_with("the work changes from run to run: -"), "{report}");
     assert_eq!(report["verdict"]["code"], "unknown", "{report}");
-    // One that fails in one of the builds ends the command, which names the build.
+    // If it fails in one of the builds, the command ends with an error that names the build.
     let failed = project.run(&["--train", "./toy", "--measure", "./toy fail"], &["make"]);
     assert_eq!(code(&failed), 1, "{}", err(&failed));
     assert!(err(&failed).contains("`./toy fail` (after)"), "{}", err(&failed));

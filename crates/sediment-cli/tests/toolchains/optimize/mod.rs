@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment optimize`: projects of several build systems from their sources to an ordered and measured program, and what goes wrong.
+//! `sediment optimize`: projects of several build systems, from their sources to an ordered and measured program; and
+//! errors.
 
 mod again;
 mod bad_input;
@@ -69,7 +70,7 @@ fn make_in_a_folder_with_a_blank() {
         "{report}"
     );
     assert!(project.path(".sediment/report-toy.html").is_file());
-    // Nothing is shipped: that is a good end, and leaves nothing but the working folder.
+    // Shipping nothing is a success, and leaves only the working folder.
     assert_eq!((&report["ship"]["level"], &report["recipe"]), (&"none".into(), &serde_json::Value::Null));
     assert!(!project.path("../kept.gv").exists() && !project.path(".sediment/result").exists());
     for file in ["before/toy", "order/toy", "order/toy.gv"] {
@@ -81,7 +82,8 @@ fn make_in_a_folder_with_a_blank() {
     assert_eq!(lines.lines().filter(|line| line.starts_with("verdict ")).count(), 1, "{lines}");
 }
 
-/// Takes long, as configure runs twice. The wrapper is tested with Autotools in each run of the tests, and libraries with Meson and Ninja.
+/// Takes long, because configure runs twice. Every run of the tests covers the wrapper with Autotools, and libraries
+/// with Meson and Ninja.
 fn autotools_with_a_library() {
     let project = OptimizedProject::of(ProjectKind::Autotools);
     let build = "autoreconf -fi && ./configure && make";
@@ -185,7 +187,7 @@ fn earlier_objects_are_not_taken() {
     project.is_ordered(&report, &["toy"]);
 }
 
-/// It lies on PATH under the compilers' names, and looks for the compiler in the rest of PATH.
+/// It is on PATH under the compilers' names, and searches the compiler in the rest of PATH.
 fn ccache_in_front_of_the_compilers() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let ccache = "#!/bin/sh\nown=${0%/*}\nIFS=:\nfor folder in $PATH; do\n\
@@ -204,7 +206,7 @@ fn ccache_in_front_of_the_compilers() {
     project.is_ordered(&serde_json::from_slice(&output.stdout).unwrap(), &["toy"]);
 }
 
-/// Hot functions with two pages of cold code between them.
+/// Hot functions, separated by two pages of cold code.
 fn misses_are_priced_and_time_decides() {
     const HOT: usize = 100;
     let mut text = String::from("#include <stdio.h>\n");
@@ -227,11 +229,11 @@ fn misses_are_priced_and_time_decides() {
     let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
     let measured = &report["measured"][0];
     assert!(measured["worth_percent"]["gained"].as_f64() > Some(0.5), "{report}");
-    // Misses are a reason to measure time, which decides: on a busy machine nothing is shown in so short a time.
+    // Misses are a reason to measure time, which decides: on a busy machine so short a time is inconclusive.
     assert_eq!(measured["cpu_time"]["layouts"], 5, "{report}");
     let code = report["verdict"]["code"].as_str().unwrap();
     assert!(["gain", "unknown"].contains(&code), "{report}");
-    // Its page has the same verdict, whatever the forecast.
+    // The page has the same verdict, whatever the forecast.
     let page = std::fs::read_to_string(project.path(".sediment/report-hot.html")).unwrap();
     let verdict = page.split("class=\"verdict\">").nth(1).unwrap().split('<').next().unwrap();
     assert_eq!(verdict.contains(": gain: saves "), code == "gain", "{verdict}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recipe of `optimize` for each build system and level, pasted into a copy of the project: its own build makes the shipped code.
+//! The recipe of `optimize` for each build system and level, pasted into a copy of the project, whose own build then
+//! makes the shipped code.
 
 use super::levels::WORK;
 use super::project::{OptimizedProject, code, err};
@@ -44,7 +45,7 @@ struct BuildFiles {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
     build: &'static str,
-    /// Place of the program in the tree.
+    /// Path of the program in the tree.
     program: &'static str,
     levels: &'static [&'static str],
 }
@@ -68,7 +69,7 @@ install: work
 clean:
 \trm -f work work.o
 ";
-/// Levels by clang, whose blocks need lld.
+/// Levels with clang, whose blocks need lld.
 const CLANG: BuildFiles = BuildFiles { build: "make CC=clang-19", levels: &["order", "counters"], ..MAKE };
 const LLD: BuildFiles = BuildFiles {
     build: "make CC=clang-19 LDFLAGS=-fuse-ld=lld",
@@ -226,7 +227,7 @@ fn pasted(of: &BuildFiles) {
         assert_eq!(report["ship"]["level"], *level, "{report}");
         let recipe = &report["recipe"];
         assert_eq!(recipe["build_system"], of.name, "{report}");
-        // Where the linker lies in a folder with a blank, libtool does not link.
+        // If the linker is in a folder with a blank, libtool does not link.
         let copy = outside.join(format!("pasted-{level}"));
         copy_project(&project.path(""), &copy);
         match of.name {
@@ -260,13 +261,13 @@ fn counts_of_both_languages(profile: &Path, level: &str) {
     }
 }
 
-/// The project, with what was made of it: recipes name the profile there.
+/// Copies the project with its results: recipes refer to the profile there.
 fn copy_project(from: &Path, to: &Path) {
     let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(done.success());
 }
 
-/// The bytes of a program's code.
+/// Returns the bytes of a program's code.
 fn code_of(program: &Path) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let bare = folder.path().join("code");
@@ -276,14 +277,14 @@ fn code_of(program: &Path) -> Vec<u8> {
     std::fs::read(bare).unwrap()
 }
 
-/// As rpmbuild is called where sediment's packages are installed.
+/// rpmbuild called as on a system with sediment's packages.
 const RPMBUILD: &str = "mkdir -p ../linkers && ln -sf \"$PWD/../bin/sediment\" ../linkers/real-ld && \
     tar -czf work-1.0.tar.gz --exclude=.sediment --exclude='*.tar.gz' --transform 's,^\\.,work-1.0,' . && \
     rpmbuild --load \"$MACROS\" --define \"_topdir $PWD/top\" --define \"_sourcedir $PWD\" \
     --define \"__sediment $PWD/../bin/sediment\" --define \"_sediment_linkers $PWD/../linkers\" \
     --define \"_sediment_compilers $PWD/../compilers\" --define 'optflags -O2 -g' -bb --nodeps work.spec";
 
-/// Changes the package as the recipe says, and builds it; its log has what the level adds.
+/// Changes the package according to the recipe, and builds it; checks that the log has the level's additions.
 fn is_packaged(copy: &Path, recipe: &Value, level: &str, build: &str, is_rpm: bool) {
     let tools = copy.join("../sequence");
     if !is_rpm && !tools.exists() {

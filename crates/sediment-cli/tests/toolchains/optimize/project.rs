@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 pub struct OptimizedProject(tempfile::TempDir);
 
-/// What is found as valgrind where no misses are to be simulated, which would take most of a test's time.
+/// Stand-in that is found as valgrind if misses need not be simulated, which would take most of a test's time.
 const NO_VALGRIND: &str = "bin/valgrind";
 
 impl OptimizedProject {
@@ -26,7 +26,7 @@ impl OptimizedProject {
         Self(folder)
     }
 
-    /// The project, in which misses are simulated.
+    /// Enables the simulation of misses.
     pub fn with_valgrind(self) -> Self {
         std::fs::remove_file(self.0.path().join(NO_VALGRIND)).unwrap();
         self
@@ -40,7 +40,7 @@ impl OptimizedProject {
         self.0.path().join("my project").join(name)
     }
 
-    /// The files of the project with their texts, but those of the working folder.
+    /// Returns the files of the project with their texts, except the working folder's.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let entries = std::fs::read_dir(self.path("")).unwrap().flatten();
         let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
@@ -67,14 +67,14 @@ impl OptimizedProject {
         assert!(done.status.success(), "{line}: {}", err(&done));
     }
 
-    /// The command, ready to be started.
+    /// Prepares the command.
     pub fn command(&self, options: &[&str], build: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
         command.arg("optimize").args(options).current_dir(self.path("")).stdin(Stdio::null());
         if !["--undo", "--init", "--measure-for"].iter().any(|option| options.contains(option)) {
             command.args(["--measure-for", "1s"]);
         }
-        // Further levels have tests of their own.
+        // Further levels have separate tests.
         if !["--undo", "--init", "--level", "--pgo", "--ship"].iter().any(|option| options.contains(option)) {
             command.args(["--level", "order"]);
         }
@@ -92,14 +92,14 @@ impl OptimizedProject {
         self.command(options, build).output().unwrap()
     }
 
-    /// The report of a run that went well.
+    /// Returns the report of a run, which must succeed.
     pub fn optimize(&self, options: &[&str], build: &[&str]) -> serde_json::Value {
         let output = self.run(options, build);
         assert_eq!(code(&output), 0, "{}", err(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Checks that these outputs and no others are in order, and were measured.
+    /// Checks that exactly these outputs are ordered, and were measured.
     pub fn is_ordered(&self, report: &serde_json::Value, outputs: &[&str]) {
         assert_eq!(report["schema"], 3);
         let mut names = Vec::new();
@@ -120,7 +120,7 @@ pub fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Exit code as a shell has it.
+/// Returns the exit code as in a shell.
 pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap())
 }

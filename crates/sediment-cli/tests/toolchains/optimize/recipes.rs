@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `optimize` prints to add to a build, pasted into the project.
+//! The lines that `optimize` prints for a build, pasted into the project.
 
 use super::project::{OptimizedProject, code, err};
 use crate::projects::ProjectKind;
@@ -22,12 +22,13 @@ fn texts(value: &Value) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Pastes the recipe of a report into the project, builds it, and checks that so many outputs are linked in order.
+/// Pastes the recipe of a report into the project, builds it, and checks that this number of outputs is linked in
+/// order.
 pub fn paste(project: &OptimizedProject, report: &Value, build: &str, outputs: usize) {
     let recipe = &report["recipe"];
     let bin = project.path("../bin");
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), bin.join("sediment"));
-    // libtool does not link in a folder with a blank where the linker lies in it.
+    // libtool does not link if the linker is in a folder with a blank.
     if recipe["place"].is_null() {
         project.shell("cp -a . ../pasted");
         paste_text(&project.path("../pasted"), recipe, build);
@@ -39,7 +40,7 @@ pub fn paste(project: &OptimizedProject, report: &Value, build: &str, outputs: u
     assert_eq!(ordered, outputs, "{recipe}: {log}");
 }
 
-/// Lines for a shell in a project, where sediment is found.
+/// Prepares shell lines in a project, with sediment on PATH.
 pub fn shell(folder: &Path, lines: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(folder.join("../bin")).chain(std::env::split_paths(&path));
@@ -96,7 +97,7 @@ fn a_package_gets_the_profile() {
     assert!(std::fs::read_to_string(project.path("debian/control")).unwrap().contains("sediment"));
 }
 
-/// What a command line does not say is taken from the file, which `--init` writes of one.
+/// Options that are not on the command line come from the file, which `--init` writes from a command line.
 fn a_project_file_is_written_and_read() {
     let project = OptimizedProject::of(ProjectKind::Make);
     let options = ["--init", "--train", "./toy \"a\"", "--level", "order", "--keep-profile", "toy.gv"];
@@ -109,7 +110,7 @@ fn a_project_file_is_written_and_read() {
     project.is_ordered(&report, &["toy"]);
     assert_eq!(report["measured"][0]["command"], "./toy \"a\"");
     assert!(Path::new(&project.path("toy.gv")).is_file());
-    // The command line counts before the file, and the file says where it is wrong.
+    // The command line takes precedence over the file, and errors in the file are reported with their position.
     let report = project.optimize(&["--train", "./toy", "--ship", "order", "--json"], &[]);
     assert_eq!(report["measured"][0]["command"], "./toy");
     for (line, said) in [("levels = []", ":1: "), ("level = 7", ":1: "), ("\ntrain = [", ":2: ")] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The indented blocks of a page with their marks. A mark is the comment in front of its block.
+//! The indented blocks of a page with their marks. A mark is the comment before its block.
 
 /// The use of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,18 +10,18 @@ pub enum Mark {
     InTree(String),
     /// `run elsewhere: FILES`: run by these scripts or tests, which have the same commands.
     Elsewhere(Vec<String>),
-    /// `shown: REASON`: commands that nothing runs.
+    /// `shown: REASON`: commands that no test runs.
     Shown,
     /// `file: NAME`: the contents of a file.
     File(String),
     /// `text`: no commands, such as output.
     Text,
-    /// `before: COMMANDS`: what the page takes as given, run without being shown. No block belongs to it.
+    /// `before: COMMANDS`: preconditions of the page, which are run without being shown. They belong to no block.
     Before,
 }
 
 impl Mark {
-    /// Other comments of a page are no marks.
+    /// Other comments in a page are not marks.
     fn read(comment: &str) -> Option<Self> {
         let (name, value) =
             comment.split_once(": ").map_or((comment, None), |(name, value)| (name, Some(value)));
@@ -40,7 +40,7 @@ impl Mark {
     }
 }
 
-/// A block, and the line it begins on, from 1.
+/// A block, and its first line, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PageBlock {
     pub mark: Mark,
@@ -48,11 +48,11 @@ pub struct PageBlock {
     pub text: String,
 }
 
-/// The indented blocks of a page, those within list items too, with what stands in front of them.
+/// Returns the indented blocks of a page, including those in list items, with their marks.
 pub fn blocks(page: &str) -> Result<Vec<PageBlock>, String> {
     let mut blocks: Vec<PageBlock> = Vec::new();
     let mut mark: Option<Mark> = None;
-    // The indent of the open block, and the blank lines behind its last line.
+    // Indentation of the open block, and number of blank lines after its last line.
     let mut open: Option<(usize, usize)> = None;
     let mut after_blank = true;
     for (number, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
@@ -83,7 +83,7 @@ pub fn blocks(page: &str) -> Result<Vec<PageBlock>, String> {
                 }
             }
         }
-        // A comment ends a paragraph, as a blank line does.
+        // A comment ends a paragraph, like a blank line.
         after_blank = text.is_empty() || is_mark;
     }
     mark.map_or(Ok(blocks), |_| Err("the last mark has no block".to_owned()))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands of the README and all pages. Each block of them has a mark, and those to be run are run as written, one after the other in
-//! one shell. All but the tutorials go on in the folder of the tutorial for C.
+//! Runs the commands in the README and all pages. Each block of commands has a mark. Blocks marked to be run are run as
+//! written, one after the other in one shell. All pages except the tutorials continue in the folder of the tutorial for
+//! C.
 
 mod blocks;
 mod place;
@@ -16,7 +17,7 @@ const VALGRIND: Need = Need::Program("valgrind");
 const PLUGIN: Need = Need::GccPluginHeaders("gcc");
 const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
 
-/// Needs of pages besides the compiler.
+/// Requirements of pages other than the compiler.
 const NEEDS: &[(&str, &[Need])] = &[
     ("../README.md", &[VALGRIND]),
     ("../examples/postgresql/README.md", &[VALGRIND]),
@@ -46,8 +47,8 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("trace-format.md", &[VALGRIND]),
 ];
 
-/// Pages whose commands compile and record for long, and whose claims other tests hold: of the plugin and of clang, of packages, of the
-/// algorithms, of `eval`, and of `optimize`.
+/// Pages whose commands take long, and whose claims are covered by other tests: of the plugin and clang, of packages,
+/// of the algorithms, of `eval`, and of `optimize`.
 const LONG: [&str; 9] = [
     "../gcc-plugin/README.md",
     "background/algorithms.md",
@@ -79,7 +80,8 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// All pages of the site but the proofs, which scripts write, and those of the crates and the plugin, as paths below docs.
+/// All pages of the site except the proofs, which scripts write, and the pages of the crates and the plugin, as paths
+/// below docs.
 fn pages() -> Vec<String> {
     let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     let links = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -103,7 +105,7 @@ fn blocks_of(page: &str) -> Vec<PageBlock> {
     blocks(&text).unwrap_or_else(|why| panic!("docs/{page}: {why}"))
 }
 
-/// Made once for all pages that need it.
+/// Folders that are made once for all pages.
 #[derive(Default)]
 struct SharedFolders {
     /// The folder of the tutorial for C, without the experiment at its end.
@@ -127,7 +129,7 @@ fn is_experiment(block: &PageBlock) -> bool {
     block.text.starts_with("sediment eval")
 }
 
-/// Worth its time: what a page tells its reader to type is what this project promises.
+/// Worth its time: the commands in the pages are a promise of this project.
 fn is_run_as_written(page: &str, shared: &SharedFolders) {
     let place = PageFolder::new();
     let mut blocks = blocks_of(page);
@@ -149,7 +151,7 @@ fn is_run_as_written(page: &str, shared: &SharedFolders) {
     place.run(page, &blocks, &settings);
 }
 
-/// Blocks that only an archive or another system can run are counted as run where a proof runs them.
+/// Blocks that only another system can run count as run if a proof runs them.
 fn few_blocks_are_only_shown(pages: &[String]) {
     let (mut shown, mut all, mut wrong) = (0, 0, Vec::new());
     for page in pages {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A folder in which sediment's packages seem to be installed: a home, and the databases of the package managers.
+//! A folder that looks as if sediment's packages were installed: a home, and the databases of the package managers.
 
 use super::blocks::{Mark, PageBlock};
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use support::{program, root};
 
 /// Programs of the packages, and their files in the project.
 const DEBHELPER: [&str; 4] = ["dh_sediment", "dh_sediment_link", "dh_sediment_check", "dh_sediment_graphs"];
-/// Settings of whoever runs the tests that would change what the commands do.
+/// Environment variables of the user that would change the commands.
 const SETTINGS: [&str; 6] = ["CC", "CFLAGS", "LDFLAGS", "PROF_DIR", "SEDIMENT_LOG", "RUSTFLAGS"];
 
-/// A copy of the plugin's folder in which it is built already, so that pages build it in no time.
+/// A copy of the plugin's folder with the built plugin, so that pages need not build it.
 pub fn built_plugin() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let copied =
@@ -34,8 +34,8 @@ impl PageFolder {
         for name in ["bin/sediment", "bin/cargo-sediment", "bin/gen_link_order", "gcc/real-ld"] {
             symlink(own, place.path(name)).unwrap();
         }
-        // Without a version in the name; a program of another version would not read what clang writes. BOLT looks for its library next
-        // to the folder that it is called from.
+        // Without a version in the name: a program of another version would not read clang's output. BOLT searches its
+        // library next to the folder from which it is called.
         for (of, name) in
             [("clang", "clang"), ("ld.lld", "ld.lld"), ("clang", "llvm-profdata"), ("llvm-bolt", "llvm-bolt")]
         {
@@ -58,7 +58,7 @@ impl PageFolder {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The sequence of debhelper; a database in which its package is installed, beside what this machine has.
+    /// Adds debhelper's sequence, and a database in which its package is installed in addition to this machine's.
     fn install_for_debian(&self) {
         let from = root().join("dist/debian/dh");
         symlink(from.join("sediment.pm"), self.path("perl/Debian/Debhelper/Sequence/sediment.pm")).unwrap();
@@ -76,7 +76,7 @@ impl PageFolder {
         self.script("dpkg-checkbuilddeps", &text);
     }
 
-    /// The macros; a database in which the packages that the tutorial's spec asks for are installed.
+    /// Adds the macros, and a database in which the packages required by the tutorial's spec file are installed.
     pub fn install_for_rpm(&self) {
         if program("rpmbuild").is_none() {
             return;
@@ -95,14 +95,14 @@ impl PageFolder {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Copies what another place has in its working folder.
+    /// Copies the files in another place's working folder.
     pub fn go_on_from(&self, other: &PageFolder) {
         let from = other.path("home/work/.");
         let copied = Command::new("cp").arg("-a").args([from, self.path("home/work")]).status().unwrap();
         assert!(copied.success());
     }
 
-    /// A program with the home of this place.
+    /// Prepares a program with the home of this place.
     fn shell(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -128,7 +128,7 @@ impl PageFolder {
         command
     }
 
-    /// Runs the blocks of a page in one shell, with variables that commands before them need; the error names the block.
+    /// Runs the blocks of a page in one shell, with variables for earlier commands; an error names the block.
     pub fn run(&self, page: &str, blocks: &[PageBlock], variables: &[(&str, &Path)]) {
         let mut script = String::from("set -eu\n");
         for PageBlock { mark, line, text } in blocks {

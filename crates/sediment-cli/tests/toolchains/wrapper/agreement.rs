@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wrapper makes the order that `sediment order` makes with the program as it is linked without one, function by function, whatever
-//! the profile knows.
+//! The wrapper computes the same order as `sediment order` with the program linked without an order, function by
+//! function, for any kind of profile.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -26,7 +26,8 @@ pub fn cases() -> Vec<Trial> {
     PROFILES.iter().map(alone).chain([several, settings, optimised]).collect()
 }
 
-/// Upstream's command and linker option, where link-time optimisation renames the local functions of one name (`twin.lto_priv.0`).
+/// Upstream sediment's command and linker option, with link-time optimisation, which renames local functions with the
+/// same name (`twin.lto_priv.0`).
 fn by_gv2link() {
     let build = BuildFolder::new();
     let linker = support::linker_folder("gnu-ld-2.44").unwrap();
@@ -56,7 +57,7 @@ fn by_gv2link() {
     assert_eq!(report["weight_placed_percent"], 100.0, "{report}");
 }
 
-/// Each setting does what the option of its name does, and none is without effect.
+/// Each setting acts like the option with its name, and none is without effect.
 fn by_settings() {
     let whole = || [profile(PROFILES[PROFILES.len() - 1].1)];
     let plain = agree(&whole(), "", &[]);
@@ -73,13 +74,13 @@ fn by_settings() {
     assert_eq!(agree(&whole(), of_another, &[]), plain);
 }
 
-/// An order of before: those of the two files in turn, from the last to the first.
+/// A previous order: the functions of the two files alternately, from the last to the first.
 fn older() -> String {
     let turns = (0..30).rev().map(|number| format!("a{number:02}\nb{number:02}\n"));
     turns.chain(["all_b\nall_a\nmain\n".to_owned()]).collect()
 }
 
-/// Contents that a profile may have.
+/// Possible contents of a profile.
 const PROFILES: &[(&str, &[&str])] = &[
     ("recording", &[RECORDED]),
     ("recording_and_compilers_graph", &[RECORDED, ESTIMATED]),
@@ -90,14 +91,15 @@ const PROFILES: &[(&str, &[&str])] = &[
     ("all", &[RECORDED, ESTIMATED, FIRST_USES, NEAR]),
 ];
 
-/// Calls between functions of both files, one that is not there, and of no program.
+/// Calls between functions of both files, to a function that does not exist, and of no program.
 const RECORDED: &str = r#"
 "main" -> "all_a" [count=2]; "main" -> "all_b" [count=2]; "all_a" -> "a00" [count=900]; "all_a" -> "a07" [count=40];
 "all_b" -> "b14" [count=900]; "all_b" -> "b21" [count=40]; "a00" -> "b00" [count=7]; "b14" -> "a21" [count=7]; "all_a" -> "gone" [count=3];
 "all_b" -> "twin@prog:b.c" [count=50]; "all_a" -> "twin@prog:a.c" [count=60];
 "#;
 
-/// Estimates of functions that ran and of others: called from what ran, through pointers, error paths, and what nothing leads to.
+/// Estimates for executed and other functions: called from executed functions, through pointers, on error paths, and
+/// unreachable ones.
 const ESTIMATED: &str = r#"
 "main" [static=1, entry=1]; "all_a" [static=1]; "a01" [static=3]; "a02" [static=9]; "a03" [static=0, heat=hot]; "a04" [static=0];
 "cold_a" [static=0, heat=cold]; "cold_b" [static=0, heat=cold]; "b01" [static=2, taken=1]; "b02" [static=0, heat=startup];
@@ -173,8 +175,9 @@ fn agree(profiles: &[String], settings: &str, options: &[&str]) -> Vec<(String, 
     by_wrapper
 }
 
-/// The functions that an ordering file asks for, local ones of one name with the source that they come from. The wrapper has the objects
-/// at hand and names their files; without it a function is asked for under each name that its file may have, and once more for all others.
+/// The functions of an ordering file; local functions with the same name have their source file. The wrapper has the
+/// objects, and names their files; without it a function is listed under each name that its file may have, and once
+/// more for all others.
 fn functions(path: &Path) -> Vec<(String, Option<String>)> {
     let text = std::fs::read_to_string(path).unwrap();
     let (_, asked) = sediment_order::link::read(&text).unwrap();

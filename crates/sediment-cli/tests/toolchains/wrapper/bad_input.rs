@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wrong profiles, and builds in which no order applies: each link succeeds, unordered if need be, and standard error or the log
-//! gives the reason.
+//! Wrong profiles, and builds in which no order applies: each link succeeds, without an order if necessary, and
+//! standard error or the log has the reason.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// The program's bytes as they are without the wrapper.
+/// The program's bytes without the wrapper.
 fn unordered(build: &BuildFolder) -> Vec<u8> {
     let output = build.link(
         Command::new("gcc")
@@ -35,7 +35,7 @@ fn unordered(build: &BuildFolder) -> Vec<u8> {
     std::fs::read(build.path("prog")).unwrap()
 }
 
-/// Checks that the link equals one without the wrapper, and says this.
+/// Checks that the link equals one without the wrapper, and that its output contains this.
 fn left(build: &BuildFolder, output: &Output, expected: &[u8], word: &str) {
     let said = said(output);
     assert!(output.status.success(), "{word}: {said}");
@@ -62,7 +62,7 @@ fn wrong_profiles() {
         std::fs::write(build.path("profiles/prog.prof"), text).unwrap();
         left(&build, &build.link_prog(), &expected, word);
     }
-    // Names with blanks, quotes and the languages of linkers in them; versions off.
+    // Names with blanks, quotes and the syntax of linkers; wrong versions.
     std::fs::remove_file(build.path("profiles/prog.prof")).unwrap();
     build.profile(
         "prog-3.2.1.prof",
@@ -80,11 +80,11 @@ fn wrong_profiles() {
     assert!(build.placed() >= 98.0);
 }
 
-/// By somebody who is not root, who may read everything.
+/// By a user other than root, who could read everything.
 fn unreadable() {
     let build = BuildFolder::new();
     let expected = unordered(&build);
-    // Others may not enter the folders that root builds in.
+    // Other users may not enter folders that root builds in.
     for name in ["ld", "ld.bfd"] {
         std::fs::remove_file(build.path("wrapper").join(name)).unwrap();
         std::fs::copy(env!("CARGO_BIN_EXE_sediment"), build.path("wrapper").join(name)).unwrap();
@@ -121,7 +121,7 @@ fn unreadable() {
     close("profiles", "000");
     left(&build, &link("profiles"), &expected, "PROF_DIR");
     close("profiles", "755");
-    // A log that cannot be written: that is said, too.
+    // A log that cannot be written is reported, too.
     close("profiles/prog.prof", "644");
     std::fs::remove_dir_all(build.path("log")).unwrap();
     std::fs::create_dir(build.path("log")).unwrap();
@@ -156,7 +156,7 @@ fn versions_ago() {
     let order = std::fs::read_to_string(last["order"].as_str().unwrap()).unwrap();
     assert!(order.contains("*(.text.all_a)") && !order.contains("former"), "{order}");
     build.runs("prog");
-    // The rest as well: then nothing is left to order.
+    // The rest as well, so that nothing is left to order.
     for name in ["all_a", "all_b", "main"] {
         text = text.replace(&format!("\"{name}\""), &format!("\"formerly_{name}\""));
     }
@@ -188,7 +188,7 @@ fn options_that_move_code() {
     }
 }
 
-/// The build's own order in the language of each linker, once and twice: it is what the linker gets, and nothing else.
+/// The build's own order in the language of each linker, once and twice: the linker gets exactly this order.
 fn two_orders() {
     let gnu_ld = support::linker_folder("gnu-ld-2.44").unwrap();
     let lld = support::linker_folder("lld").unwrap();
@@ -234,7 +234,7 @@ fn two_orders() {
             let why = last["why"].as_str().unwrap();
             assert!(why.contains(option), "{words}: {why}");
         }
-        // A file that is gone: the linker says so, as without the wrapper.
+        // A missing file: the linker reports it, as without the wrapper.
         std::fs::remove_file(build.path("own")).unwrap();
         let mut compiler = build.compiler("gcc");
         if let Some(linker) = &linker {
@@ -245,7 +245,7 @@ fn two_orders() {
     }
 }
 
-/// Between configure, which links as well, and the link that counts.
+/// Between configure, which also links, and the real link.
 fn removed() {
     let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
@@ -256,7 +256,8 @@ fn removed() {
     assert_eq!(build.log().len(), 1);
     assert!(std::fs::read(build.path("prog")).unwrap() == expected);
     assert!(build.placed() >= 99.0);
-    // One file that a build asked for itself: the linker names what is missing, and asking again makes it anew.
+    // A file that a build passes itself: the linker reports that it is missing, and repeating the request creates it
+    // again.
     let link = || {
         let order = sediment(&build, &["gen_link_order", "-l", "gnu-ld-script", "prog"]);
         assert!(order.status.success(), "{}", said(&order));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of build systems in docs/linkers.md: a small project of each, built and installed through the wrapper by what that table
-//! says and by nothing else. Every file that is linked lies in its order.
+//! The table of build systems in docs/linkers.md: a small project for each, built and installed through the wrapper
+//! only with the steps in that table. Every linked file is in its order.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -31,7 +31,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A project in a folder of its own, beside the wrapper, the profile and the log.
+/// A project in its own folder, with the wrapper, the profile and the log next to it.
 struct BuildSystemProject {
     build: BuildFolder,
     files: Vec<(String, String)>,
@@ -54,7 +54,7 @@ impl BuildSystemProject {
         Self::new(crate::projects::files(kind), &crate::projects::profile(kind))
     }
 
-    /// The compiler's word by which it finds the wrapper.
+    /// The compiler option with which it finds the wrapper.
     fn wrapper(&self) -> String {
         format!("-B{}", self.build.path("wrapper").display())
     }
@@ -63,7 +63,7 @@ impl BuildSystemProject {
         self.build.path("installed")
     }
 
-    /// A step of the build, with more variables in its environment.
+    /// Runs a step of the build with additional environment variables.
     fn try_step(
         &self,
         program: &str,
@@ -89,13 +89,14 @@ impl BuildSystemProject {
         assert!(!said(&output).contains("sediment:"), "{program} {arguments:?}: {}", said(&output));
     }
 
-    /// Checks by the log of all links that these outputs and no others are ordered; the project's own files are unchanged.
+    /// Checks in the log of all links that exactly these outputs are ordered, and that the project's own files are
+    /// unchanged.
     fn is_ordered(&self, outputs: &[&str]) {
         let name = |link: &serde_json::Value| {
             link["output"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
         };
         let mut links = self.build.log();
-        // What autoconf and Meson compile first of all, to see what comes out.
+        // autoconf and Meson compile this first, to see the name of the output.
         links.retain(|link| name(link) != "a.out");
         let mut linked: Vec<String> = links
             .iter()
@@ -118,7 +119,7 @@ impl BuildSystemProject {
         }
     }
 
-    /// Checks that the installed files are ordered, too, and run.
+    /// Checks that the installed files are ordered too, and run.
     fn is_installed(&self, program: &str) {
         let log = ["verify", "--log", "log", "--installed", "installed", "--min-coverage", "99", "--json"];
         let verified = sediment(&self.build, &log);
@@ -165,7 +166,7 @@ fn autotools_and_libtool() {
     project.step("./configure", &["--prefix=/usr", &compiler, &format!("CFLAGS={FLAGS}")], &[]);
     project.step("make", &["-j2"], &[]);
     project.step("make", &["install"], &[]);
-    // libtool links the program anew for installation, as it uses a library of its own build folder.
+    // libtool links the program again for installation, because it uses a library in its own build folder.
     project.is_ordered(&["libtoy.so.1.0.0", "toy"]);
     project.is_installed("usr/bin/toy");
 }
@@ -207,14 +208,14 @@ fn by_meson() {
     }
 }
 
-/// Variables by which a build finds sediment and nothing else: the profile is in the project.
+/// Variables with which a build finds only sediment: the profile is in the project.
 fn with_sediment_on_path() -> [(&'static str, String); 2] {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_sediment"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     [("PATH", path), ("PROF_DIR", String::new())]
 }
 
-/// The function of dist/cmake orders the targets that it names, and links again when the profile changes.
+/// The function in dist/cmake orders the targets in its arguments, and links again when the profile changes.
 fn by_cmake_module() {
     let mut files = crate::projects::files(ProjectKind::CMake);
     let module = std::fs::read_to_string(support::root().join("dist/cmake/Sediment.cmake")).unwrap();
@@ -244,7 +245,7 @@ fn by_cmake_module() {
     project.is_installed("usr/bin/toy");
 }
 
-/// The dependency of dist/meson orders the targets that have it.
+/// The dependency in dist/meson orders the targets that use it.
 fn by_meson_dependency() {
     let mut files = crate::projects::files(ProjectKind::Meson);
     let snippet = std::fs::read_to_string(support::root().join("dist/meson/meson.build")).unwrap();
@@ -265,7 +266,7 @@ fn by_meson_dependency() {
     project.step("ninja", &["-C", "build", "install"], &variables);
     project.is_ordered(&["libtoy.so.1", "toy"]);
     project.is_installed("usr/bin/toy");
-    // Of several profiles only one would count.
+    // With several profiles, only one would be used.
     let build = project.build.path("project/meson.build");
     let text = std::fs::read_to_string(&build).unwrap().replace("'toy.gv'", "'toy.gv', 'program.c'");
     std::fs::write(&build, text).unwrap();
@@ -277,7 +278,7 @@ fn by_meson_dependency() {
 }
 
 fn by_cargo() {
-    // The program that the profile is of, in Rust.
+    // The program of the profile, in Rust.
     let mut text = "use std::hint::black_box;\n".to_owned();
     let mut sum = String::new();
     for number in 0..crate::projects::FUNCTIONS {
@@ -298,7 +299,7 @@ fn by_cargo() {
     let build = ["build", "--release", "--offline"];
     let environment = [("CARGO_TARGET_DIR", target.as_str()), ("RUSTFLAGS", flags.as_str())];
     if !project.try_step("cargo", &build, &environment).status.success() {
-        // Older ones link by the system's linker anyway, and do not know the word.
+        // Older versions always link with the system's linker, and do not support the option.
         let flags = format!("-Clink-arg={}", project.wrapper());
         project.step("cargo", &build, &[environment[0], ("RUSTFLAGS", flags.as_str())]);
     }

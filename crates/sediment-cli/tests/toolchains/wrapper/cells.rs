@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use support::{self, Need, case};
 
 const COMPILERS: [&str; 3] = ["gcc", "gcc-14", "clang-19"];
-/// Name, word of `-fuse-ld`, program, dialect.
+/// Name, argument of `-fuse-ld`, program, dialect.
 const LINKERS: [(&str, &str, &str, &str); 4] = [
     ("ld", "bfd", "ld.bfd", "gnu-ld-script"),
     ("ld_2_44", "bfd", "ld.bfd", "gnu-ld"),
@@ -74,7 +74,7 @@ impl Cell {
         let build = if self.cxx { BuildFolder::cxx() } else { BuildFolder::new() };
         let output = self.link(&build);
         if self.compiler != "clang-19" && self.lto.is_some() && self.linker.0 == "lld" {
-            // lld knows nothing of what GCC leaves to its own plugin.
+            // lld does not support the code that GCC leaves to its own plugin.
             assert!(
                 !output.status.success() && said(&output).contains("undefined symbol: main"),
                 "{}",
@@ -86,7 +86,8 @@ impl Cell {
         build.runs("prog");
         let last = build.last();
         assert_eq!((&last["outcome"], &last["linker"]), (&"ordered".into(), &self.linker.3.into()), "{last}");
-        // Functions as small as these are inlined and cloned by link-time optimisation; the table's own program shows 95 % and more.
+        // Link-time optimisation inlines and clones functions as small as these; the table's own program has at least
+        // 95 %.
         let least = if self.lto.is_some() { 75.0 } else { 99.0 };
         assert!(build.placed() >= least, "{} %, {last}", build.placed());
         if self.lto.is_none() {
@@ -106,7 +107,7 @@ impl Cell {
             ("gcc", true) => "g++".to_owned(),
             ("gcc-14", cxx) => {
                 let folder = support::linker_folder("gcc-14").unwrap();
-                // The tree sees the build's folder, and no link out of it.
+                // The tree contains the build's folder, but links must not lead out of it.
                 for name in ["ld", "ld.bfd", "ld.gold", "ld.lld"] {
                     let own = build.path("wrapper").join(name);
                     std::fs::remove_file(&own).unwrap();
@@ -124,7 +125,8 @@ impl Cell {
             }
             (name, in_tree) => {
                 let path = match name {
-                    // It goes by the name that it is called by, so not to the end of the links.
+                    // It behaves according to the name under which it is called, so links must not be resolved
+                    // completely.
                     "lld" => {
                         std::fs::read_link(support::linker_folder("lld").unwrap().join("ld.lld")).unwrap()
                     }
@@ -149,7 +151,7 @@ impl Cell {
     }
 }
 
-/// A linker of this system, run with the C library of the tree.
+/// A linker of this system that runs with the C library of the tree.
 fn in_the_tree(build: &BuildFolder, path: &str) -> String {
     let script = build.path("linker");
     let folders = "/usr/lib/x86_64-linux-gnu:/host/usr/lib/x86_64-linux-gnu:/host/usr/lib/llvm-19/lib";
@@ -160,7 +162,7 @@ fn in_the_tree(build: &BuildFolder, path: &str) -> String {
     script.display().to_string()
 }
 
-/// By a linker that knows no order of functions, and calls itself by this name.
+/// With a linker that cannot order functions, and has this name.
 fn joined(linker: &str, name: &str) {
     for cxx in [false, true] {
         let build = if cxx { BuildFolder::cxx() } else { BuildFolder::new() };
@@ -186,7 +188,7 @@ fn joined(linker: &str, name: &str) {
         assert_eq!(build.last()["outcome"], "ordered");
         build.runs("prog");
         assert!(build.placed() >= 99.0, "{} %", build.placed());
-        // Where it might mean another thing, the link is done as usual, and that is said.
+        // If the result might differ, the link is done as usual, and a message reports it.
         let output = link(&["-Wl,--gc-sections"]);
         assert!(output.status.success(), "{}", said(&output));
         assert!(said(&output).contains(&format!("({name})")), "{}", said(&output));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that another build has under other names, and local functions of one name, with and without the wrapper; and whether
-//! debuggers and packagers' tools find their way in what was ordered.
+//! Functions with other names in another build, and local functions with the same name, with and without the wrapper;
+//! and debuggers and packagers' tools with ordered programs.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -35,7 +35,7 @@ fn compile(build: &BuildFolder) {
 
 fn renamed() {
     let build = BuildFolder::new();
-    // In the version that was profiled, all_a was called everything_a, and b07 had another name that tells nothing.
+    // In the profiled version, all_a was called everything_a, and b07 had a name without any similarity.
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
     let text = text.replace("\"all_a\"", "\"everything_a\"").replace("\"b07\"", "\"strange\"");
     let text = text.replace("\"everything_a\" -> \"all_a\"", "\"main\" -> \"everything_a\"");
@@ -53,7 +53,7 @@ fn renamed() {
     assert!(text.contains("; 1 renamed\n"), "{text}");
 }
 
-/// The same by the code of a linked file, with and without debug information; told to `order` and to `verify`.
+/// The same with the code of a linked file, with and without debug information; reported to `order` and to `verify`.
 fn renamed_by_binary(compiler: &str) {
     let build = BuildFolder::new();
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
@@ -90,11 +90,11 @@ fn renamed_by_binary(compiler: &str) {
             .filter(|function| function["weight"] != "0")
             .map(|function| function["name"].as_str().unwrap())
             .collect();
-        // Functions of one name are placed together here, so one of the two may be out of its turn.
+        // Functions with the same name are placed together here, so one of the two may be out of order.
         let missing: Vec<&str> = missing.into_iter().filter(|name| *name != "twin").collect();
         assert_eq!(missing, ["strange"], "{report}");
     }
-    // A stripped file tells of no function that it could be.
+    // A stripped file has no functions that could match.
     compile(&["-s"], "stripped");
     let arguments = ["order", "prog.gv", "--binary", "stripped", "--linker", "gnu-ld-script", "-o", "order"];
     assert!(!said(&sediment(&build, &arguments)).contains("followed"));
@@ -139,7 +139,7 @@ fn debuggers() {
         assert!(output.status.success(), "{program}: {}", said(&output));
         String::from_utf8_lossy(&output.stdout).into_owned() + &said(&output)
     };
-    // As packages with their debug information apart do it.
+    // As in packages with separate debug information.
     std::fs::copy(build.path("prog"), build.path("stripped")).unwrap();
     run("objcopy", &["--only-keep-debug", "prog", "stripped.debug"]);
     run("strip", &["--strip-all", "stripped"]);
@@ -240,13 +240,14 @@ fn rust() {
             .output()
             .unwrap()
     };
-    // rustc links with a linker of its own on some machines, unless told otherwise; older ones do not, and do not know the word.
+    // rustc uses its own linker on some machines, unless an option says otherwise; older versions do not, and do not
+    // support the option.
     let own = compile(&["-Clinker-features=-lld"]);
     let output = if own.status.success() { own } else { compile(&[]) };
     assert!(output.status.success(), "{}", said(&output));
     build.runs("prog");
     let last = build.last();
     assert_eq!(last["outcome"], "ordered", "{last}");
-    // All that it has of the profile, which has two local functions more.
+    // All functions that it has; the profile has two more local ones.
     assert!(build.placed() >= 85.0, "{} %, {last}", build.placed());
 }

@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Longer than any link takes; who waits for ever does not outlast it.
+/// Longer than any link takes, so that a link that blocks forever is noticed.
 pub const LONGEST: &str = "120";
 
 pub fn run(command: &mut Command) -> Output {
@@ -43,7 +43,7 @@ fn fifo(path: &Path) {
     done(Command::new("mkfifo").arg(path));
 }
 
-/// Links the program through the wrapper, within a time.
+/// Links the program through the wrapper, with a time limit.
 fn guarded_link(build: &BuildFolder) -> Output {
     let mut command = Command::new("timeout");
     command.args(["-k", "1", LONGEST, "gcc", "-O2", "-w", "-ffunction-sections", "-o", "prog"]);
@@ -62,7 +62,7 @@ fn pipes_among_profiles() {
         let output = guarded_link(&build);
         assert_eq!(build.last()["outcome"], "ordered", "{name}");
         let told = said(&output).contains(&format!("/{name}"));
-        // A profile of something else is not looked at.
+        // A profile of another program is not read.
         assert_eq!(told, name != "another.prof", "{name}: {}", said(&output));
         let mut show = Command::new("timeout");
         show.args([LONGEST, env!("CARGO_BIN_EXE_sediment"), "show", "profiles"]).current_dir(build.0.path());
@@ -84,7 +84,7 @@ fn pipes_among_profiles() {
     let output = guarded_link(&build);
     assert_eq!(build.last()["outcome"], "left");
     assert!(said(&output).contains("/prog.prof: "), "{}", said(&output));
-    // Longer than is read in each link, without a byte on the disk.
+    // Longer than the limit for each link, without using disk space.
     let build = BuildFolder::new();
     let file = std::fs::File::create(build.path("profiles/another.gv")).unwrap();
     file.set_len(1 << 40).unwrap();
@@ -115,7 +115,7 @@ fn pipes_in_the_log() {
     assert!(said(&output).contains("SEDIMENT_LOG: "), "{}", said(&output));
 }
 
-/// A linker by the name that SEDIMENT_LD gives, that is not there for the link itself.
+/// A linker at the path in SEDIMENT_LD that disappears before the link itself.
 fn linker(build: &BuildFolder, text: &str) -> std::path::PathBuf {
     let path = build.path("linker");
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -187,7 +187,7 @@ fn private_folders() {
     );
 }
 
-/// A direct link of the program's objects, by a linker that fails with an order.
+/// Links the program's objects directly, with a linker that fails with an order.
 fn direct(build: &BuildFolder, before: &str, words: &str) -> Output {
     let path = linker(build, "case \" $* \" in *sediment-*) exit 3;; esac; exec ld.bfd \"$@\"");
     let script = format!(
@@ -239,10 +239,10 @@ fn read_once() {
         let file = if words.contains("stdin") { "/dev/stdin" } else { "fifo" };
         let ours: Vec<&str> = text.lines().filter(|line| line.contains("sediment: ")).collect();
         assert!(ours.len() == 1 && ours[0].contains(&format!(" {file} ")), "{words}: {text}");
-        // GNU ld takes a response file that is a pipe for an input, and finds nothing there.
+        // GNU ld treats a response file that is a pipe as an input, and finds nothing there.
         assert_eq!(output.status.success(), words != "@fifo", "{words}: {text}");
     }
-    // Regular files are read again, by whatever name, and /dev/null is nobody's.
+    // Regular files can be read again under any name, and nobody needs the contents of /dev/null.
     for words in ["-T /dev/stdin <script", "-Map=/dev/null"] {
         std::fs::write(build.path("script"), "SECTIONS { .more : { *(.more) } } INSERT AFTER .data;")
             .unwrap();
@@ -257,7 +257,7 @@ fn read_once() {
     }
 }
 
-/// Devices that read as files, as inputs among others. /dev/null is an empty linker script.
+/// Devices that read as files, including inputs. /dev/null is an empty linker script.
 fn objects_by_descriptor() {
     for words in ["a.o b.o /dev/null", "a.o /dev/fd/3 3<b.o", "a.o /dev/stdin <b.o"] {
         let build = with_objects();
@@ -298,7 +298,7 @@ fn endless_response_files() {
         std::fs::write(build.path(&format!("words{depth}")), text).unwrap();
     }
     let link = |program: &str| {
-        // In memory that holds no billion of words.
+        // In memory that cannot hold a billion words.
         let script =
             format!("ulimit -v 2000000; exec timeout -k 1 {LONGEST} {program} @words0 -o prog main.o");
         let mut command = Command::new("sh");
@@ -325,7 +325,7 @@ fn whole_log() {
     let text = std::fs::read_to_string(&path).unwrap();
     let end = text.rfind('}').unwrap();
     std::fs::write(&path, text[..end].replace("    \"gone\";\n", &nodes) + &edges + "}\n").unwrap();
-    // A linker that writes nothing, so that the limit meets the log alone.
+    // A linker that writes nothing, so that the limit affects only the log.
     let path = linker(&build, "[ \"$1\" = --version ] && echo 'GNU ld 2.40'; exit 0");
     let link = |limit: &str| {
         let script = format!("trap '' XFSZ; ulimit -f {limit}; exec wrapper/ld.bfd -o prog a.o b.o main.o");
@@ -345,7 +345,7 @@ fn whole_log() {
     assert!(std::fs::read(&order).unwrap() == kept, "another order");
     assert!(std::fs::read(build.path("log/links.jsonl")).unwrap() == links, "half a line");
     assert_eq!(std::fs::read_dir(build.path("log")).unwrap().count(), 2, "something is left");
-    // What another process left unfinished is no part of the next line.
+    // The incomplete line of another process is not part of the next line.
     std::fs::write(build.path("log/links.jsonl"), b"{\"outcome\": \"le").unwrap();
     assert!(link("unlimited").status.success());
     let text = std::fs::read_to_string(build.path("log/links.jsonl")).unwrap();
@@ -375,7 +375,7 @@ fn links_in_the_log() {
     }
 }
 
-/// A name that would be a line of its own, of a profile, an output, and what is verified.
+/// A name that would become a line of its own: of a profile, of an output, and of a verified file.
 fn newlines() {
     const NAME: &str = "nl\nforged: 100.00 % of the calls in the profile placed as ordered";
     let build = BuildFolder::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wrapper of linkers, under real compilers: programs of a build get their order without a change to the build, and whatever
-//! is wrong with profiles, links are done as without it.
+//! The wrapper of linkers with real compilers: a build's programs get their order without a change to the build, and
+//! with invalid profiles links are done as without it.
 
 mod agreement;
 mod bad_input;
@@ -67,8 +67,8 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// Compilers for other machines, with a program that runs what they make, and where the libraries of that machine are. The
-/// profile is the same: it was recorded elsewhere.
+/// Cross compilers, with an emulator for their programs, and the folder of the target's libraries. The profile is the
+/// same: it was recorded elsewhere.
 const CROSS: &[(&str, &str)] = &[
     ("aarch64-linux-gnu", "qemu-aarch64"),
     ("s390x-linux-gnu", "qemu-s390x"),
@@ -99,7 +99,7 @@ fn cross(target: &str, emulator: &str) {
     }
 }
 
-/// A profile names a constructor as complete or as base, and its section may be called the other way.
+/// A profile may contain a constructor as complete or base object constructor, and its section may have the other name.
 fn constructors() {
     let build = BuildFolder::new();
     let classes = ["One", "Two", "Six", "Ten"];
@@ -196,7 +196,7 @@ fn objects() {
     assert_eq!(build.last()["outcome"], "left");
 }
 
-/// A linker by the name that SEDIMENT_LD gives: GNU ld behind a script.
+/// A linker at the path in SEDIMENT_LD: GNU ld called by a script.
 fn script(build: &BuildFolder, text: &str) -> OsString {
     use std::os::unix::fs::PermissionsExt as _;
     let path = build.path("linker");
@@ -255,7 +255,7 @@ fn two_wrappers() {
     assert!(output.status.success(), "{}", said(&output));
     build.runs("prog");
     assert_eq!(build.last()["outcome"], "ordered");
-    // No other linker anywhere: said, and no endless chain.
+    // There is no other linker: an error reports it, and the wrapper does not call itself endlessly.
     let output = Command::new(build.path("wrapper/ld"))
         .arg("a.o")
         .env("PATH", build.path("second"))
@@ -304,7 +304,7 @@ fn rules() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(build.last()["rule"], "soname");
     assert!(build.placed() >= 95.0, "{}", build.placed());
-    // Two profiles define as much of it; then one.
+    // Two profiles define an equal share of it; then only one.
     assert!(build.link(build.compiler("gcc").args(["-o", "quite-different"])).status.success());
     assert_eq!(build.last()["outcome"], "left");
     std::fs::write(build.path("profiles/map"), "quite-different else\n").unwrap();
@@ -319,7 +319,7 @@ fn rules() {
 fn clones() {
     let build = BuildFolder::new();
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
-    // The profiled build had cloned one function, and another not that this one has as a clone alone.
+    // The profiled build had a clone of one function; of another, this build has only a clone.
     std::fs::write(
         build.path("profiles/prog.prof"),
         text.replace("\"a07\"", "\"a07.constprop.3\"").replace("\"b07\"", "\"b07.lto_priv.0\""),
@@ -389,7 +389,7 @@ fn gen_link_order() {
     assert!(build.path("prog.order").is_file() && build.path("other.order").is_file());
     let unordered = link(&[linker.as_slice(), &["unknown"]].concat());
     assert!(unordered.is_sorted() && !by_folder.is_sorted(), "{unordered:?} {by_folder:?}");
-    // The compiler's linker tells the language.
+    // The compiler's linker decides the dialect.
     let order = sediment(&build, &["gen_link_order", "prog"]);
     assert!(order.status.success(), "{}", said(&order));
     let wrong = sediment(&build, &["gen_link_order", "prog", "gone.gv"]);
@@ -405,7 +405,7 @@ fn verify_log() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", said(&output));
     assert!(["/elsewhere: ", "/prog: ", "2 of 2 outputs"].iter().all(|part| text.contains(part)), "{text}");
-    // Linked anew behind the log's back.
+    // Linked again without the log.
     let plain = build.link(Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", "prog"]));
     assert!(plain.status.success());
     let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `verify --same-as`: an ordered file and an unordered one are the same, to the tools of packagers, too; and whatever is not is found.
+//! `verify --same-as`: an ordered file and an unordered one are the same, also for packagers' tools; and every
+//! difference is found.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -29,7 +30,7 @@ fn plain(build: &BuildFolder, arguments: &[&str], output: &str) {
     assert!(output.status.success(), "{}", said(&output));
 }
 
-/// A program in its order, and as `base` without one.
+/// A program with its order, and `base` without one.
 fn ordered() -> BuildFolder {
     let build = BuildFolder::new();
     let output = build.link(build.compiler("gcc").args(HARDENED).args(["-o", "prog"]));
@@ -95,7 +96,7 @@ fn same_as() {
     assert!(text(&same("base", "prog")).contains("symbol names"));
 }
 
-/// The check of this name in JSON.
+/// Returns the check with this name from the JSON.
 fn check<'a>(report: &'a Value, what: &str) -> &'a Value {
     let mut checks = report["checks"].as_array().unwrap().iter();
     checks.find(|check| check["what"] == what).unwrap_or_else(|| panic!("no {what} in {report}"))
@@ -112,7 +113,7 @@ fn tools_agree() {
     let links = &report["link_milliseconds"];
     assert!(links["this"].is_u64() && links["order"].is_u64() && links["base"].is_null(), "{links}");
     assert!(report["sizes"]["this"]["debug"].as_u64().unwrap() > 0);
-    // Without an order, but through the wrapper: its log times that link, too.
+    // Without an order, but through the wrapper: its log also has the time of that link.
     std::fs::create_dir(build.path("none")).unwrap();
     let mut compiler = build.compiler("gcc");
     let output =
@@ -122,12 +123,12 @@ fn tools_agree() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let links = &report["link_milliseconds"];
     assert!(links["base"].is_u64() && links["this"].is_u64(), "{report}");
-    // What is no program is named, whichever of the two it is.
+    // A file that is not a program is named, whichever of the two it is.
     for pair in [["prog", "main.c"], ["main.c", "prog"]] {
         let output = sediment(&build, &["verify", pair[0], "--same-as", pair[1]]);
         assert!(output.status.code() == Some(1) && said(&output).contains("main.c: "), "{}", said(&output));
     }
-    // Another BINARY with the log of all of them.
+    // Another BINARY with the common log.
     assert_eq!(sediment(&build, &["verify", "prog", "--log", "log"]).status.code(), Some(2));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links by recordings of starts: every goal is compared with the program as the linker makes it without an order.
+//! Links with recordings of starts: every goal is compared with the program linked without an order.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -35,7 +35,7 @@ fn program(build: &BuildFolder, between: usize) {
     std::fs::write(build.path("profiles/start.prof"), profile + "}\n").unwrap();
 }
 
-/// Links without padding between functions, so that an order, which is estimated with it, cannot be denser.
+/// Links without padding between functions, so that an order, whose estimate includes padding, cannot be denser.
 fn link(build: &BuildFolder, through_wrapper: bool, more: &[&str]) -> Output {
     let mut compiler = build.compiler("gcc");
     if !through_wrapper {
@@ -55,11 +55,11 @@ fn best_as_linked() {
     assert!(std::fs::read(build.path("start")).unwrap() == plain, "another file than without the wrapper");
     assert_eq!(build.last()["outcome"], "best as linked");
     assert!(said(&linked).starts_with("sediment: start: "), "{}", said(&linked));
-    // It is as its profile asks, whatever the threshold.
+    // It is as its profile requests, whatever the threshold.
     let verified = sediment(&build, &["verify", "--log", "log", "--min-coverage", "95"]);
     assert!(verified.status.success(), "{}", said(&verified));
     assert!(String::from_utf8_lossy(&verified.stdout).contains("/start: "));
-    // Whoever names a goal gets it.
+    // A goal set by the user is used.
     std::fs::write(build.path("profiles/sediment.conf"), "sediment = 1\noptimize-for = startup\n").unwrap();
     assert!(link(&build, true, &[]).status.success());
     assert_eq!(build.last()["outcome"], "ordered");
@@ -78,7 +78,7 @@ fn scattered() {
     build.runs("start");
 }
 
-/// The linker leaves no names to compare with.
+/// The linker leaves no names to compare.
 fn stripped() {
     let build = BuildFolder::new();
     program(&build, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The linker that would have run without the wrapper runs, in a process as it would have had.
+//! The wrapper runs the same linker as without it, in an equal process.
 
 use super::harmless::{LONGEST, done, run, with_objects};
 use crate::build::{BuildFolder, said};
@@ -20,7 +20,8 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Starts a program as a child of its own, under settings: `ignore=SIGNAL`, `block=SIGNAL`, `close=FILE`, `open=FILE`, `umask=MODE`.
+/// Starts a program as a child with these settings: `ignore=SIGNAL`, `block=SIGNAL`, `close=FILE`, `open=FILE`,
+/// `umask=MODE`.
 const CALLER: &str = r#"
 #include <fcntl.h>
 #include <signal.h>
@@ -53,7 +54,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A linker that writes what it was handed into `state`, in the folder that it lies in.
+/// A linker that writes its process state to `state`, in its own folder.
 const STAND_IN: &str = r#"
 #include <dirent.h>
 #include <stdio.h>
@@ -95,7 +96,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// A folder with both programs: the first as `called`, the second as `tools/ld`.
+/// Makes a folder with both programs: the first as `called`, the second as `tools/ld`.
 fn programs(build: &BuildFolder, called: &[&str]) {
     std::fs::create_dir(build.path("tools")).unwrap();
     for (name, text, output) in [("caller", CALLER, "caller"), ("stand-in", STAND_IN, "tools/ld")] {
@@ -111,7 +112,7 @@ fn programs(build: &BuildFolder, called: &[&str]) {
     }
 }
 
-/// A script that says its name and ends.
+/// Writes a script that prints its name.
 fn says(path: &Path, name: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, format!("#!/bin/sh\necho {name}\n")).unwrap();
@@ -126,7 +127,7 @@ fn the_same_linker() {
     for folder in ["compiler", "first", "path", "own", "later"] {
         says(&build.path(folder).join("ld"), folder);
     }
-    // A folder on PATH with a file that cannot be run, one with a folder of this name, one that is not there.
+    // Folders on PATH with a file that cannot be executed, with a folder of this name, and a missing folder.
     std::fs::create_dir_all(build.path("folder/ld")).unwrap();
     std::fs::create_dir(build.path("data")).unwrap();
     std::fs::write(build.path("data/ld"), "").unwrap();
@@ -136,7 +137,8 @@ fn the_same_linker() {
     let compiler_path =
         std::env::join_paths([build.path("wrapper"), build.path("nowhere"), build.path("first")]).unwrap();
     let rows: &[(&str, bool, &[&str], &str)] = &[
-        // Who is no compiler takes the first on PATH, whatever lies beside it, and whatever COMPILER_PATH says.
+        // A caller that is not a compiler runs the first one on PATH, whatever is next to the caller, and whatever
+        // COMPILER_PATH contains.
         ("make", false, &[], "path"),
         ("bash", false, &[], "path"),
         ("timeout", false, &[], "path"),
@@ -265,7 +267,7 @@ fn system_calls() {
     let build = with_objects();
     programs(&build, &["collect2"]);
     std::fs::copy(support::program("ld.bfd").unwrap(), build.path("tools/ld")).unwrap();
-    // As long as distributions have them, with GCC's own two folders.
+    // As long as in distributions, with GCC's own two folders.
     let first = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin"].map(Into::into);
     let path =
         std::env::join_paths(first.into_iter().chain([build.path("tools"), "/usr/bin".into()])).unwrap();
@@ -296,7 +298,7 @@ fn system_calls() {
     }
 }
 
-/// Few calls before those of the linker, none of which changes a thing, and the same in it.
+/// Few system calls before the linker's own, none of which changes anything, and the same calls in the linker.
 fn same_calls(
     (before_plain, plain): (Vec<String>, Vec<String>),
     (before, wrapped): (Vec<String>, Vec<String>),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Report of a build's log on its outputs, and thresholds that fail it: outputs that have a profile and could not be ordered,
-//! files that were installed under another name, and profiles that stand in two files.
+//! The report on the outputs in a build's log, and failed thresholds: outputs with a profile that could not be ordered,
+//! files that were installed under another name, and profiles that are in two files.
 
 use super::sediment;
 use crate::build::{BuildFolder, said};
@@ -32,7 +32,7 @@ fn settings() {
     assert!(stale.status.success(), "{}", said(&stale));
     let (code, words) = verify(&build, &[]);
     assert!(code == 5 && words.contains("sediment: fixed: ") && words.contains(" 50.00 %"), "{words}");
-    // The command line counts before the settings, and those before what holds for packages without.
+    // The command line takes precedence over the settings, and these over the default for packages without settings.
     assert_eq!(verify(&build, &["--min-coverage", "0"]).0, 0);
     assert_eq!(verify(&build, &["--default-min-coverage", "0"]).0, 5);
     std::fs::remove_file(build.path("profiles/sediment.conf")).unwrap();
@@ -56,7 +56,7 @@ fn damaged_settings() {
         assert!(linked.status.success() && words.lines().count() == 1, "{words}");
         assert!(words.contains(line) && words.contains(found), "{settings}: {words}");
         assert_eq!(build.last()["outcome"], "left");
-        // An older order is the link's concern, and that of those who put it into a package.
+        // An older order matters to the link, and to those who add it to a package.
         let commands = [&["show", "profiles"][..], &["verify", "--log", "log"]];
         for command in &commands[..if line.ends_with("order") { 1 } else { 2 }] {
             let output = sediment(&build, command);
@@ -67,7 +67,7 @@ fn damaged_settings() {
     }
 }
 
-/// The code, and all that was said.
+/// Returns the exit code and all output.
 fn verify(build: &BuildFolder, more: &[&str]) -> (i32, String) {
     let output = sediment(build, &[&["verify", "--log", "log"], more].concat());
     (output.status.code().unwrap(), all_of(&output))
@@ -92,7 +92,7 @@ fn unplaced() {
         assert!(output.status.success(), "{}", said(&output));
         output
     };
-    // What configure tries out never counts.
+    // Test programs of configure never count.
     without_sections("conftest");
     assert_eq!(verify(&build, &["--min-coverage", "50"]).0, 0);
     let output = without_sections("fixed");
@@ -108,7 +108,7 @@ fn unplaced() {
     let (_, json) = verify(&build, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json["links"].as_array().unwrap().iter().any(|link| link["label"] == "fixed"), "{json}");
-    // What is not installed does not count; what is, does.
+    // Only installed files count.
     copy(&build, "prog", "root/usr/bin/prog");
     let installed = ["--installed", "root", "--min-coverage", "50"];
     let (code, words) = verify(&build, &installed);
@@ -119,7 +119,7 @@ fn unplaced() {
         code == 5 && words.contains("\n/usr/bin/fixed: 0.00 %") | words.starts_with("/usr/bin/fixed: 0.00 %"),
         "{words}"
     );
-    // None of its functions is there any more, which is another thing; and a damaged one.
+    // None of its functions exists any more, which is a different case; and a damaged profile.
     let good = std::fs::read_to_string(build.path("profiles/fixed.prof")).unwrap();
     let mut stale = good.clone();
     for (name, _, _) in crate::build::hot() {
@@ -135,12 +135,12 @@ fn unplaced() {
         let said = words.lines().find(|said| said.contains(line)).unwrap_or_else(|| panic!("{words}"));
         assert!(code == 5 && said.contains(why) && !said.contains("sections"), "{words}");
     }
-    // A link that fails leaves no output that could be looked at.
+    // A failed link leaves no output to verify.
     std::fs::write(build.path("profiles/failing.prof"), "digraph {").unwrap();
     let output = build.compiler("gcc").args(["a.c", "-o", "failing"]).output().unwrap();
     assert!(!output.status.success());
     assert!(!verify(&build, &[]).1.contains("failing:"));
-    // Without a profile nothing is asked of it: by its functions it could have that of either of the others.
+    // Without a profile nothing is required of it: by its functions it could match either of the others' profiles.
     std::fs::remove_file(build.path("profiles/fixed.prof")).unwrap();
     assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
@@ -148,16 +148,17 @@ fn unplaced() {
     others_have_no_threshold(&build);
 }
 
-/// Outputs that are of no profile, though names or functions of theirs are.
+/// Outputs that belong to no profile, although some of their names or functions do.
 fn others_have_no_threshold(build: &BuildFolder) {
-    // A library of a name like another's, which has nothing of that, is no version of it.
+    // A library whose name is similar to another's, but which has none of its functions, is not a version of it.
     build.profile("kit.gv", "libkit3.13.so.1.0", "");
     std::fs::write(build.path("stub.c"), "int stub;\n").unwrap();
     let mut stub = build.compiler("gcc");
     assert!(stub.args(["-shared", "stub.c", "-o", "libkit3.so"]).status().unwrap().success());
     let (code, words) = verify(build, &["--min-coverage", "50"]);
     assert!(code == 0 && !words.contains("libkit3.so: "), "{words}");
-    // Nor is a program a library whose one function that ran is in it, too, in no section of its own.
+    // Nor is a program a library only because it contains the library's one executed function, without a section of its
+    // own.
     let library = "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=1];\n  subgraph cluster0 {\n    \
         graph [label=\"libother.so.1\"];\n    \"helper\" [samples=1];\n  }\n}\n";
     std::fs::write(build.path("profiles/library.gv"), library).unwrap();
@@ -196,11 +197,11 @@ fn renamed() {
     found("stripped");
     change("objcopy", &["-R", ".note.gnu.build-id"]);
     found("without its build-id");
-    // Another file of the output's own name is not it.
+    // Another file with the output's own name is not the output.
     copy(&build, "other", "root/usr/bin/prog");
     found("beside another file of its name");
     std::fs::remove_file(build.path("root/usr/bin/prog")).unwrap();
-    // A second output of the same bytes, which is called as the installed file is, has the better claim.
+    // A second output with the same bytes, whose name equals the installed file's, takes precedence.
     std::fs::remove_dir_all(build.path("root/usr/libexec")).unwrap();
     assert!(build.link(build.compiler("gcc").args(["-o", "second"])).status.success());
     copy(&build, "second", "root/usr/bin/second");
