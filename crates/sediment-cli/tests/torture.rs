@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment record` on programs that are hard on a tracer, under restrictions, with ends of every sort: each run is compared with the
-//! same run without a recorder. Same output, exit code and signals; code in memory as in the files once the program is let go; nothing
-//! left stopped or running; the profile kept; all of it in bounded time.
+//! `sediment record` on programs that are difficult to trace, under restrictions, and with every kind of end. Each run
+//! is compared with the same run without a recorder: the output, exit code and signals must be the same; code in memory
+//! must equal the files once the program is detached; nothing may stay stopped or running; the profile must be kept;
+//! and all of it must end in limited time.
 //!
-//! The short form runs each scenario once or a few times, but for those that take long. The environment asks for more:
-//!   SEDIMENT_REPEATS=N           runs each scenario N times, with seeds from SEDIMENT_SEED (1) on
-//!   SEDIMENT_JOURNAL=FILE        keeps what was run, and does not run it again
-//!   SEDIMENT_MINUTES=N           begins no further run after so long
-//!   SEDIMENT_METHOD=NAME         tests another recorder than breakpoints
-//!   SEDIMENT_LOAD=N              brings the machine to this load average first
-//!   SEDIMENT_PARAMETERS="…"      replaces drawn parameters, as they are printed where a run fails
-//!   SEDIMENT_KILLS=N             measures how often SIGKILL of the tracing process kills a program, N times in each setting
-//!   SEDIMENT_SERVER_SECONDS=N    how long PostgreSQL is attached to and let go under load (600)
-//!   SEDIMENT_PATIENCE=SECONDS    what counts as hung (60), up to six times as long on a loaded machine
+//! The short form runs each scenario once or a few times, except long ones. Environment variables request more:
+//!   SEDIMENT_REPEATS=N runs each scenario N times, with seeds from SEDIMENT_SEED (1) on SEDIMENT_JOURNAL=FILE keeps
+//!   what was run, and does not run it again SEDIMENT_MINUTES=N begins no further run after so long
+//!   SEDIMENT_METHOD=NAME tests another recorder than breakpoints SEDIMENT_LOAD=N brings the machine to this load
+//!   average first SEDIMENT_PARAMETERS="…" replaces drawn parameters, as they are printed where a run fails
+//!   SEDIMENT_KILLS=N measures how often SIGKILL of the tracing process kills a program, N times in each setting
+//!   SEDIMENT_SERVER_SECONDS=N how long PostgreSQL is attached to and let go under load (600) SEDIMENT_PATIENCE=SECONDS
+//!   what counts as hung (60), up to six times as long on a loaded machine
 
 #[path = "torture/bench.rs"]
 mod bench;
@@ -102,13 +101,13 @@ fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<TortureJournal>) 
     support::case(name, &needs, move || run_all(&scenario, &bench, &journal))
 }
 
-/// Number of times that a scenario of the short form is run again after a fault.
+/// Number of repetitions of a scenario of the short form after a fault.
 const AGAIN: usize = 2;
-/// Factor of the times until a recording ends that is run again because it left no profile: a round of a program may last as long, and so may
-/// the setting of breakpoints.
+/// Factor for the time limits of a recording that is repeated because it left no profile: a round of a program may take
+/// as long, and so may setting the breakpoints.
 const LONGER: u32 = 10;
 
-/// Runs a scenario as often as asked; fails with the first fault, made smaller, after all were run.
+/// Runs a scenario as often as requested. After all runs, fails with the first fault, reduced to a smaller run.
 fn run_all(scenario: &Scenario, bench: &Bench, journal: &TortureJournal) {
     let asked = number("SEDIMENT_REPEATS").map(|repeats| (repeats as usize).min(scenario.at_most));
     let first = number("SEDIMENT_SEED").unwrap_or(1);
@@ -123,8 +122,9 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &TortureJournal) {
         let mut drawn = scenario.ranges.draw(seed).replaced_by(&replaced);
         let started = Instant::now();
         let mut outcome = scenario.run(bench, &drawn);
-        // The short form runs among other tests, where a delay is soon too long: a fault counts if it is seen again. The long form
-        // counts each; but programs that hardly run before they end leave no profile, which counts if it is seen again.
+        // The short form runs together with other tests, where delays easily exceed limits, so a fault counts only if
+        // it is repeated. In the long form each fault counts, except that programs which hardly run before they end
+        // leave no profile; that counts only if it is repeated.
         if let Some(fault) =
             outcome.as_ref().err().filter(|fault| asked.is_none() || fault.kind == FaultKind::Lost)
         {
@@ -136,7 +136,7 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &TortureJournal) {
             outcome = (0..AGAIN).map(|_| scenario.run(bench, &drawn)).find(Result::is_err).unwrap_or(Ok(()));
         }
         let smaller = outcome.err().map(|fault| match journal.fault(scenario.name, fault.kind) {
-            // One of a kind is enough to be made smaller.
+            // It is enough to reduce one fault of each kind.
             Some(_) => (drawn.clone(), fault),
             None => scenario.shrink(bench, &drawn, &fault),
         });
@@ -146,7 +146,7 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &TortureJournal) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Loads the machine until its load average is what was asked for.
+/// Loads the machine until its load average reaches the requested value.
 fn under_load(bench: &Bench) -> Option<std::process::Child> {
     let wanted = number("SEDIMENT_LOAD")?;
     let limit = Duration::from_secs(600);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the runs are made: programs compiled once, a folder for each run, commands that are watched to the end of all they start.
+//! Environment of the runs: programs that are compiled once, a folder for each run, and commands that are watched until
+//! everything they started has ended.
 
 use super::fault::{Fault, FaultKind};
 use super::parameters::Parameters;
@@ -15,11 +16,11 @@ use tempfile::TempDir;
 /// A program of `torture/programs`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Made {
-    /// Its name, by which its processes are found.
+    /// Its name, with which its processes are found.
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
     pub(crate) flags: &'static [&'static str],
-    /// Libraries that it links or loads.
+    /// Libraries that it is linked with or loads.
     pub(crate) libraries: &'static [TortureLibrary],
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct TortureLibrary {
     pub(crate) flags: &'static [&'static str],
 }
 
-/// Time limit of any step: far longer than it takes, and longer still where many share the processors.
+/// Time limit of any step: far longer than necessary, and longer still if many processes share the processors.
 pub(crate) fn step_limit() -> Duration {
     const MOST: f64 = 6.0;
     let seconds = std::env::var("SEDIMENT_PATIENCE").ok().and_then(|text| text.parse().ok());
@@ -45,9 +46,9 @@ type Compiled = Arc<OnceLock<PathBuf>>;
 pub(crate) struct Bench {
     folder: TempDir,
     compiled: Mutex<BTreeMap<String, Compiled>>,
-    /// The program under test, where every user may run it.
+    /// The program under test, at a path where every user may run it.
     pub(crate) sediment: PathBuf,
-    /// The plugin by which compilers map blocks, built once; None where it cannot be built.
+    /// The plugin with which compilers add maps of blocks, built once; `None` if it cannot be built.
     plugin: OnceLock<Option<PathBuf>>,
 }
 
@@ -62,7 +63,7 @@ impl Bench {
         Self { folder, compiled: Mutex::default(), sediment, plugin: OnceLock::new() }
     }
 
-    /// True if the programs have maps of their blocks, so that these are recorded as well.
+    /// True if the programs have maps of their blocks, which are then recorded as well.
     pub(crate) fn maps_blocks(&self) -> bool {
         self.plugin().is_some()
     }
@@ -107,24 +108,24 @@ impl Bench {
         self.compile(name, &format!("{name}.c"), &[])
     }
 
-    /// A library that is loaded before others.
+    /// A library that is preloaded.
     pub(crate) fn library(&self, name: &str) -> PathBuf {
         self.compile(&format!("{name}.so"), &format!("{name}.c"), &["-shared", "-fPIC"])
     }
 
-    /// A fresh folder for a run, which everybody may write to.
+    /// Makes a new folder for a run, which everybody may write to.
     pub(crate) fn room(&self) -> Room<'_> {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         Room { bench: self, path: folder.path().canonicalize().unwrap(), stripped: false, _folder: folder }
     }
 
-    /// The same, for programs as they are drawn.
+    /// As [`Self::room`], for programs in their drawn form.
     pub(crate) fn room_of(&self, parameters: &Parameters) -> Room<'_> {
         Room { stripped: parameters.stripped == 1, ..self.room() }
     }
 
-    /// A copy of a compiled program or library without what `strip` takes: symbols, and maps of blocks.
+    /// A copy of a compiled program or library without symbols and maps of blocks, which `strip` removes.
     fn without_symbols(&self, whole: &Path) -> PathBuf {
         let name = whole.file_name().unwrap().to_str().unwrap();
         let place = self.compiled.lock().unwrap().entry(format!("{name} stripped")).or_default().clone();
@@ -151,7 +152,7 @@ pub(crate) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Puts a program and its libraries into the folder; returns its path.
+    /// Copies a program and its libraries to the folder; returns its path.
     pub(crate) fn place(&self, made: &Made) -> String {
         for library in made.libraries {
             let flags: Vec<&str> =
@@ -168,14 +169,14 @@ impl Room<'_> {
         here
     }
 
-    /// A copy of a program under another name, with these rights.
+    /// Makes a copy of a program under another name, with these permissions.
     pub(crate) fn copy(&self, made: &Made, name: &str, rights: u32) {
         let copy = self.path.join(name);
         std::fs::copy(self.place(made), &copy).unwrap();
         std::fs::set_permissions(copy, std::fs::Permissions::from_mode(rights)).unwrap();
     }
 
-    /// Runs a command, watched. Its output goes to files by this label.
+    /// Starts and watches a command. Its output goes to files with this label.
     pub(crate) fn start(&self, label: &str, words: &[String]) -> WatchedCommand {
         let file = |ending: &str| self.path.join(format!("{label}.{ending}"));
         let stream = |ending: &str| {
@@ -185,7 +186,7 @@ impl Room<'_> {
         };
         let report = file("report");
         let _ = std::fs::remove_file(&report);
-        // What runs in the background is started to ignore the keys; here they are to be heard.
+        // Background processes are started with the keys' signals ignored; here these must arrive.
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(self.bench.tool("warden")).arg(&report).args(words);
         command.current_dir(&self.path).stdin(Stdio::null()).stdout(stream("out")).stderr(stream("err"));
@@ -200,7 +201,7 @@ impl Room<'_> {
         }
     }
 
-    /// Checks that the profile exists and can be shown; of a sample profile of lines, that it has a function.
+    /// Checks that the profile exists and can be shown; a sample profile of lines must have a function.
     pub(crate) fn profile(&self) -> Result<(), String> {
         let path = self.path.join("recorded.gv");
         let Ok(text) = std::fs::read_to_string(&path) else {
@@ -227,7 +228,7 @@ pub(crate) enum ProcessExit {
 }
 
 impl ProcessExit {
-    /// As a shell has it.
+    /// Exit code as in a shell.
     pub(crate) fn code(self) -> i32 {
         match self {
             Self::Exit(code) => code,
@@ -240,11 +241,11 @@ impl ProcessExit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommandExits {
     pub(crate) command: ProcessExit,
-    /// Those that outlived who started them, by name.
+    /// Processes that outlived their parents, by name.
     pub(crate) orphans: Vec<(String, ProcessExit)>,
 }
 
-/// A command that is watched to the end of all that it starts; ends with this.
+/// A command that is watched until everything it started has ended; dropping this ends it.
 pub(crate) struct WatchedCommand {
     warden: Child,
     report: PathBuf,
@@ -262,7 +263,7 @@ impl WatchedCommand {
         read(&self.out)
     }
 
-    /// The last lines of what it said on standard error.
+    /// Last lines of its standard error.
     pub(crate) fn err(&self) -> String {
         let said = read(&self.err);
         let lines: Vec<&str> = said.lines().collect();
@@ -275,20 +276,20 @@ impl WatchedCommand {
         self.until("was not started", id)
     }
 
-    /// The processes that run.
+    /// Running processes.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let all = processes::below(self.warden.id() as i32);
         all.into_iter().filter(|process| !process.has_ended()).collect()
     }
 
-    /// The processes that run and are no recorder's.
+    /// Running processes that do not belong to a recorder.
     pub(crate) fn programs(&self) -> Vec<Process> {
         let mut all = self.processes();
         all.retain(|process| !processes::runs(process.id, &self.sediment));
         all
     }
 
-    /// The first process of this name.
+    /// The first process with this name.
     pub(crate) fn program(&self, name: &str) -> Result<i32, Fault> {
         let name: String = name.chars().take(15).collect();
         self.until(&format!("{name} does not run"), || {
@@ -296,7 +297,7 @@ impl WatchedCommand {
         })
     }
 
-    /// Waits for what is looked for; a fault if it does not come.
+    /// Waits for the result of `look`; a fault if there is none in time.
     pub(crate) fn until<T>(&self, missing: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, Fault> {
         let started = Instant::now();
         loop {
@@ -323,7 +324,7 @@ impl WatchedCommand {
         Fault::new(FaultKind::Hung, format!("{what}; {}; said: {}", lines.join("; "), self.err()))
     }
 
-    /// Waits until nobody is left.
+    /// Waits until no process is left.
     pub(crate) fn wait(&mut self) -> Result<CommandExits, Fault> {
         let started = Instant::now();
         let mut over: Option<Instant> = None;
@@ -331,7 +332,7 @@ impl WatchedCommand {
             if started.elapsed() > step_limit() {
                 return Err(self.hung("does not end"));
             }
-            // Where the command has ended, no part of the recorder stays.
+            // When the command has ended, no part of the recorder may remain.
             if over.is_none() && read(&self.report).lines().any(|line| line.contains(" command ")) {
                 over = Some(Instant::now());
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scenarios that a plan describes: programs that are hard on a tracer, ends of every sort, and what containers forbid.
+//! Scenarios described by a plan: programs that are difficult to trace, every kind of end, and restrictions of
+//! containers.
 
 use super::bench::Made;
 use super::made::*;
@@ -73,7 +74,7 @@ fn programs() -> Vec<Scenario> {
     ]
 }
 
-/// Programs that were started, let go in the middle of what they do, and run on.
+/// Programs that are started, detached in the middle of their work, and run on.
 fn let_go() -> Vec<Scenario> {
     let go = |program, end| plan(program, StartMode::Start, end);
     vec![
@@ -94,7 +95,7 @@ fn let_go() -> Vec<Scenario> {
     ]
 }
 
-/// Programs that run already, attached to and let go in the middle of what they do.
+/// Running programs that are attached to and detached in the middle of their work.
 fn attached() -> Vec<Scenario> {
     let to = |program| plan(program, StartMode::Attach, RecordingEnd::Seconds);
     let own_code = |program| ScenarioPlan { own_code: true, ..to(program) };
@@ -126,12 +127,12 @@ fn attached() -> Vec<Scenario> {
     ]
 }
 
-/// All signals that end something or can be caught, but for SIGKILL; behind 31 the first and last of the real-time ones.
+/// All signals that end something or can be caught, except SIGKILL; after 31, the first and last real-time signals.
 const ALL: &[u32] = &[
     3, 10, 14, 1, 2, 4, 5, 6, 7, 8, 11, 12, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
     30, 31, 34, 64,
 ];
-/// Those that a process can catch and go on from.
+/// Signals that a process can catch and continue after.
 const CAUGHT: &[u32] = &[3, 15, 10, 1, 2, 5, 6, 7, 12, 13, 14, 16, 24, 25, 26, 27, 29, 30, 31, 34, 64];
 const KEYS: &[u32] = &[2, 3];
 

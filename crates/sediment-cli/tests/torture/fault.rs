@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults of a run.
 
-/// Sorts of harm, in the order of the table's columns.
+/// Kinds of faults, in the order of the table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FaultKind {
-    /// Other output, exit code or signal than without.
+    /// Another output, exit code or signal than without a recorder.
     Changed,
-    /// Did not end in bounded time, or left something stopped or traced.
+    /// Did not end in limited time, or left something stopped or traced.
     Hung,
     /// A process of the program was killed.
     Killed,
     /// Code in memory differs from the file after the recorder detached.
     Armed,
-    /// The recording began, and there is no profile; or the recorder failed where it should have recorded.
+    /// The recording began, but there is no profile; or the recorder failed although it should have recorded.
     Lost,
 }
 
@@ -42,7 +42,7 @@ impl Fault {
         Self { kind, detail: detail.into() }
     }
 
-    /// The same, with something more to say.
+    /// Adds a text to the fault.
     pub(crate) fn and(self, said: &str) -> Self {
         Self { detail: format!("{}; {said}", self.detail), ..self }
     }

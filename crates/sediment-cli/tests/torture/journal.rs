@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs and their results: kept in a file where asked, so that the runs can be made in parts, and shown as a table.
+//! Runs and their results: optionally stored in a file, so that the runs can be made in parts, and printed as a table.
 
 use super::fault::{Fault, FaultKind, KINDS};
 use super::parameters::Parameters;
@@ -26,7 +26,7 @@ struct ScenarioRow {
 }
 
 impl TortureJournal {
-    /// An empty one, or what SEDIMENT_JOURNAL has kept.
+    /// Opens an empty journal, or the one in SEDIMENT_JOURNAL.
     pub(crate) fn open() -> Self {
         let file = std::env::var_os("SEDIMENT_JOURNAL").map(PathBuf::from);
         let until = super::number("SEDIMENT_MINUTES")
@@ -40,7 +40,7 @@ impl TortureJournal {
         journal
     }
 
-    /// Scenario, seed, seconds, sort of fault or "well", and what there is to say.
+    /// Reads a line: scenario, seed, seconds, kind of fault or "well", and a text.
     fn take(&self, line: &str) {
         let fields: Vec<&str> = line.splitn(5, '\t').collect();
         let [name, seed, seconds, how, said] = fields[..] else { return };
@@ -58,14 +58,14 @@ impl TortureJournal {
         self.rows.lock().unwrap().get(name).is_some_and(|row| row.seeds.contains(&seed))
     }
 
-    /// True if no further run may begin; counts those that do not.
+    /// True if no further run may begin; counts omitted runs.
     pub(crate) fn leaves(&self) -> bool {
         let over = self.until.is_some_and(|until| Instant::now() > until);
         self.left.fetch_add(usize::from(over), Ordering::Relaxed);
         over
     }
 
-    /// Failures of this scenario with this fault, if any.
+    /// Returns failures of this scenario with this kind of fault.
     pub(crate) fn fault(&self, name: &str, kind: FaultKind) -> Option<usize> {
         self.rows.lock().unwrap().get(name)?.faults.get(&kind).copied()
     }
@@ -96,7 +96,7 @@ impl TortureJournal {
         self.rows.lock().unwrap().get(name).map(|row| row.lines.clone()).unwrap_or_default()
     }
 
-    /// A line for each scenario, and one for all.
+    /// Prints a line for each scenario, and one for all.
     pub(crate) fn print_table(&self) {
         let rows = self.rows.lock().unwrap();
         let heads: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probability that SIGKILL of the tracing process alone ends a program: measured, without a pass or fail.
+//! Measures the probability that SIGKILL of only the tracing process ends a program; it cannot fail.
 
 use super::bench::{Bench, Made};
 use super::fault::Fault;
@@ -10,7 +10,8 @@ use super::processes;
 use std::path::Path;
 use std::time::Duration;
 
-/// Kills this many tracing processes in each of several settings, and prints how many programs died of it.
+/// Kills this many tracing processes in each of several settings, and prints the number of programs that died because
+/// of it.
 pub(crate) fn measure(bench: &Bench, times: u64) {
     let seconds = |milliseconds: u32| (milliseconds, milliseconds);
     let settings = [
@@ -38,7 +39,8 @@ pub(crate) fn measure(bench: &Bench, times: u64) {
     }
 }
 
-/// When a program died of it, if it did: within half a second, or when it was told to end and did what it had not done before.
+/// Time at which a program died because of it: within half a second, or later, when it was told to end and executed new
+/// code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Died {
     Not,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs of `torture/programs`, with how each is built.
+//! The programs in `torture/programs`, with the way of building each.
 
 use super::bench::{Made, TortureLibrary};
 

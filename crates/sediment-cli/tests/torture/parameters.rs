@@ -3,33 +3,33 @@
 
 use sediment_core::random::Generator;
 
-/// Parameters of a run. Prints as `rounds=300 threads=2 …`, which can be parsed again.
+/// Parameters of a run. Printed as `rounds=300 threads=2 …`, which can be parsed again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parameters {
     pub(crate) seed: u64,
-    /// Rounds that the program makes where it ends by itself.
+    /// Number of rounds of a program that ends by itself.
     pub(crate) rounds: u32,
-    /// Its second argument: threads, processes, or how it ends.
+    /// Its second argument: threads, processes, or the way it ends.
     pub(crate) threads: u32,
-    /// Milliseconds until what ends the recording.
+    /// Milliseconds until the event that ends the recording.
     pub(crate) delay: u32,
     /// Milliseconds for `--seconds`.
     pub(crate) time: u32,
     /// `--overhead`, in per cent.
     pub(crate) overhead: u32,
-    /// First uses alone: 1, or 2 by trampolines; with call rates: 0.
+    /// Only first uses: 1, or 2 with trampolines; with call rates: 0.
     pub(crate) startup: u32,
-    /// The signal that is sent, by its number.
+    /// Number of the signal that is sent.
     pub(crate) signal: u32,
-    /// `--share-processor`: 1.
+    /// With `--share-processor`: 1.
     pub(crate) share: u32,
-    /// A program without its symbols and its map of blocks: 1.
+    /// A program without symbols and map of blocks: 1.
     pub(crate) stripped: u32,
-    /// Executed lines with call rates, where the program is the test's own and not stripped: 1.
+    /// Executed lines with call rates, if the program belongs to the test and is not stripped: 1.
     pub(crate) lines: u32,
 }
 
-/// Between which values a scenario draws, both included.
+/// Inclusive ranges from which a scenario draws its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranges {
     pub(crate) rounds: (u32, u32),
@@ -54,7 +54,8 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// Parameters for the run of this seed. Signals follow each other, so that as many seeds as signals cover all.
+    /// Draws the parameters for the run with this seed. Signals are used in turn, so that as many seeds as signals
+    /// cover all of them.
     pub(crate) fn draw(&self, seed: u64) -> Parameters {
         let mut random = Generator::new(seed);
         let mut between = |(low, high): (u32, u32)| low + random.below((high - low + 1) as usize) as u32;
@@ -66,7 +67,7 @@ impl Ranges {
             delay: between(self.delay),
             time: between(self.time),
             overhead: [5, 20, 40, 80][between((0, 3)) as usize],
-            // Call rates are where most can go wrong.
+            // Most faults are possible with call rates.
             startup: [2, 1, 0, 0][between((0, 3)) as usize].clamp(self.startup.0, self.startup.1),
             signal: turn(self.signals),
             share: u32::from(between((0, 2)) == 0),
@@ -89,7 +90,7 @@ impl std::fmt::Display for Parameters {
 }
 
 impl Parameters {
-    /// Replaces what the text names.
+    /// Replaces the parameters given in a text.
     pub(crate) fn replaced_by(mut self, text: &str) -> Self {
         for (name, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {
             let number: u32 = value.parse().unwrap_or_else(|_| panic!("{name}={value}: this is no number"));
@@ -111,7 +112,7 @@ impl Parameters {
         self
     }
 
-    /// Runs that are simpler by one parameter each, the simplest of a parameter first.
+    /// Returns runs that are simpler in one parameter each, the simplest value of a parameter first.
     pub(crate) fn simpler(&self, ranges: &Ranges) -> Vec<Self> {
         let mut found = Vec::new();
         let mut with = |change: &dyn Fn(&mut Self)| {
@@ -125,7 +126,7 @@ impl Parameters {
             with(&|simpler| simpler.rounds = (self.rounds / divisor).max(1));
             with(&|simpler| simpler.delay = self.delay / divisor);
             with(&|simpler| simpler.time = (self.time / divisor).max(10));
-            // The second argument may be a kind instead of a number of threads.
+            // The second argument may denote a kind instead of a number of threads.
             if ranges.threads.0 < ranges.threads.1 {
                 with(&|simpler| simpler.threads = (self.threads / divisor).max(1));
             }
@@ -138,14 +139,14 @@ impl Parameters {
     }
 }
 
-/// Printed parameters can be run again, and simpler ones are another run.
+/// Printed parameters can be run again; simpler ones are a different run.
 pub(crate) fn printed_parameters_can_be_run_again() {
     let ranges = Ranges { signals: &[3, 10, 12], ..Ranges::default() };
     let drawn = ranges.draw(71);
     assert_eq!(ranges.draw(1).replaced_by(&drawn.to_string()), drawn);
     assert!(!drawn.simpler(&ranges).is_empty());
     assert!(drawn.simpler(&ranges).iter().all(|simpler| *simpler != drawn));
-    // Few seeds draw every form, each with and without the other.
+    // A few seeds draw every form, each with and without the other.
     let mut forms: Vec<_> = (1..100)
         .map(|seed| ranges.draw(seed))
         .map(|drawn| (drawn.startup, drawn.share, drawn.stripped))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run from its description: the same program without the recorder and under it, ended in the same way, and compared.
+//! Executes a run from its description: the same program without and with the recorder, ended in the same way, and
+//! compared.
 
 use super::bench::{Bench, CommandExits, Made, ProcessExit, Room, WatchedCommand, step_limit};
 use super::fault::{Fault, FaultKind};
@@ -19,26 +20,26 @@ pub(crate) enum StartMode {
     Attach,
 }
 
-/// Ends of a recording.
+/// Ways of ending a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordingEnd {
-    /// The program ends by itself, after its rounds.
+    /// The program ends by itself after its rounds.
     Own,
     /// `--seconds`; the program runs on.
     Seconds,
     /// `--until OUTPUT`; the program runs on.
     Output,
-    /// A signal to the process that was started as `sediment record`.
+    /// A signal to the process started as `sediment record`.
     Front,
     /// A signal to the process that traces.
     Tracer,
     /// A signal to the program.
     Program,
-    /// A signal to the whole group, as a terminal's key sends it.
+    /// A signal to the whole process group, as from a terminal's key.
     Group,
 }
 
-/// Who runs program and recorder, and what they may do.
+/// User and restrictions of program and recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guise {
     Plain,
@@ -48,15 +49,15 @@ pub(crate) enum Guise {
     WithoutCapability,
     /// The recorder under a filter that refuses ptrace.
     Filtered,
-    /// The recorder under a filter that refuses to take the program, as Yama does.
+    /// The recorder with a filter that refuses access to the program, like Yama.
     Yama,
     /// In a user namespace.
     UserNamespace,
     /// In a pid namespace.
     PidNamespace,
-    /// The recorder by another user than the program's, neither of them root.
+    /// The recorder as another user than the program, neither of them root.
     Stranger,
-    /// Under a limit, by prlimit's option; for the recorder alone, for the program alone where it is attached to.
+    /// With a limit of prlimit: for the recorder only, or when attaching, for the program only.
     Limited(&'static str),
     /// As a user without rights, and under a limit.
     NobodyLimited(&'static str),
@@ -65,19 +66,19 @@ pub(crate) enum Guise {
 /// Expected result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// The same as without, and a profile.
+    /// The same result as without a recorder, and a profile.
     Same,
-    /// Exit code 6 of the recorder, nothing done to the program.
+    /// Exit code 6 of the recorder, and no effect on the program.
     Refused,
-    /// The same as without and a profile, or an error before the program has begun or been touched.
+    /// The same result as without a recorder and a profile, or an error before the program has begun or was affected.
     SameOrRefused,
-    /// The same as without; whether there is a profile is not asked.
+    /// The same result as without a recorder, with or without a profile.
     Unharmed,
-    /// The same output as without, and that there was nothing to record is said.
+    /// The same output as without a recorder, and a message that there was nothing to record.
     NothingToRecord,
 }
 
-/// One scenario that needs no code of its own.
+/// A scenario without special code.
 #[derive(Debug, Clone)]
 pub(crate) struct ScenarioPlan {
     pub(crate) program: Made,
@@ -89,7 +90,7 @@ pub(crate) struct ScenarioPlan {
     pub(crate) through: &'static [&'static str],
     /// Further options of the recorder.
     pub(crate) options: &'static [&'static str],
-    /// True if the program changes its own code: then only breakpoints count.
+    /// True if the program changes its own code: then only breakpoints count as differences.
     pub(crate) own_code: bool,
     /// Prepares the folder.
     pub(crate) prepare: fn(&Room<'_>),
@@ -144,7 +145,7 @@ impl ScenarioPlan {
         words
     }
 
-    /// Events of the program without a recorder.
+    /// Runs the program's events without a recorder.
     fn untraced(&self, watched: &WatchedCommand, parameters: &Parameters) -> Result<(), Fault> {
         match self.end {
             RecordingEnd::Own => return Ok(()),
@@ -163,7 +164,7 @@ impl ScenarioPlan {
         Ok(())
     }
 
-    /// Sends the scenario's signal to the program, or its group; where it goes on all the same, ends it by SIGTERM.
+    /// Sends the scenario's signal to the program, or to its group; if the program continues, ends it with SIGTERM.
     fn end_by_signal(
         &self,
         watched: &WatchedCommand,
@@ -185,14 +186,14 @@ impl ScenarioPlan {
         Ok(())
     }
 
-    /// The first process of the program.
+    /// Finds the first process of the program.
     fn find(&self, watched: &WatchedCommand) -> Result<i32, Fault> {
         watched.program(self.program.name)
     }
 
     fn record(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         let mut words = record(room, parameters);
-        // It prints on which processors it may run, where this is seen (docs/recording.md).
+        // It prints the processors on which it may run, when this is observed (docs/recording.md).
         if self.program.name == LOOKS.name {
             words.retain(|word| word != "--share-processor");
         }
@@ -217,7 +218,7 @@ impl ScenarioPlan {
     ) -> Result<(), Fault> {
         let sediment = &room.bench.sediment;
         let program = self.program_words(room, parameters);
-        // What confines the program confines the recorder; what stands before the program stays there.
+        // Restrictions of the program also apply to the recorder; words before the program stay there.
         let inner = program.len() - 3 - self.through.len();
         let mut words = program[..inner].to_vec();
         if self.guise == Guise::Filtered {
@@ -247,7 +248,7 @@ impl ScenarioPlan {
                 }
                 let_go(&watched)?;
                 code_is_whole(&watched, self.own_code)?;
-                // Whatever was left would be met now.
+                // Any remaining breakpoint would be hit now.
                 std::thread::sleep(Duration::from_millis(20));
                 if let Ok(program) = found {
                     processes::signal(program, TERM);
@@ -258,14 +259,14 @@ impl ScenarioPlan {
         self.judge_started(room, without, (&report, &watched))
     }
 
-    /// Waits for the end of a recorder that may refuse; none where it did not.
+    /// Waits for the end of a recorder that may refuse; `None` if it did not.
     fn refused(
         &self,
         watched: &mut WatchedCommand,
         parameters: &Parameters,
     ) -> Result<Option<Result<(), Fault>>, Fault> {
         if self.expect == Expect::SameOrRefused {
-            // What is recorded has printed something before it ends.
+            // The recorded program prints something before the recording ends.
             watched.printed("ready\n")?;
             if watched.out().contains("ready\n") {
                 return Ok(None);
@@ -273,7 +274,7 @@ impl ScenarioPlan {
         }
         let report = watched.wait()?;
         let code = report.command.code();
-        // At a limit, the recorder itself may not come to its first instruction.
+        // At a limit, even the recorder's first instruction may not be reached.
         let refused = code == 6 || self.expect == Expect::SameOrRefused && code != 0;
         if refused && !watched.out().contains("ready") {
             return Ok(Some(Ok(())));
@@ -339,7 +340,7 @@ impl ScenarioPlan {
         {
             return Ok(());
         }
-        // What a recorder leaves alone runs without it, and that is said.
+        // A program that the recorder cannot record runs without it, and a message reports that.
         if self.expect == Expect::SameOrRefused && said.contains("not recorded") {
             return Ok(());
         }
@@ -413,7 +414,7 @@ impl ScenarioPlan {
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
-                // A program may end before a breakpoint is set, and by a signal before one is met.
+                // A program may end before a breakpoint is set, and by a signal before one is hit.
                 let set = !recorder.err().contains("(0 breakpoints set");
                 let before = match self.end {
                     RecordingEnd::Program => !set || matches!(report.command, ProcessExit::Signal(_)),
@@ -434,7 +435,7 @@ impl ScenarioPlan {
         }
     }
 
-    /// Sends the scenario's signal to the recorder once it traces; where it goes on all the same, the interrupt key's.
+    /// Sends the scenario's signal to the recorder once it traces; if it continues, sends the interrupt key's signal.
     fn end_recorder(
         &self,
         recorder: &WatchedCommand,
@@ -472,22 +473,22 @@ impl ScenarioPlan {
     }
 }
 
-/// The recorder whose options are drawn.
+/// Recorder whose options are drawn.
 pub(crate) const BREAKPOINTS: &str = "breakpoints";
 
-/// The recorder that is tested: the one that SEDIMENT_METHOD names.
+/// Recorder under test: the one in SEDIMENT_METHOD.
 pub(crate) fn method() -> &'static str {
     static NAMED: LazyLock<String> =
         LazyLock::new(|| std::env::var("SEDIMENT_METHOD").unwrap_or_else(|_| BREAKPOINTS.to_owned()));
     &NAMED
 }
 
-/// The recorder's own words: `sediment record` with what is drawn for it.
+/// Command line of the recorder: `sediment record` with the drawn options.
 pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
     let mut words = vec![text(&room.bench.sediment)];
     words.extend(words_of(&["record", "--method", method(), "-o", "recorded.gv"]));
     if method() != BREAKPOINTS {
-        // Others have no first uses alone: they take their own time, or have a bound.
+        // Others cannot record only first uses: they take their own time, or have a limit.
         if parameters.startup > 0 {
             words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
         }
@@ -527,9 +528,10 @@ pub(crate) fn attached(recorder: &WatchedCommand, program: i32) -> Result<(), Fa
     })
 }
 
-/// Waits until nothing of a command is traced, and nothing stays stopped.
+/// Waits until nothing of a command is traced or stopped.
 pub(crate) fn let_go(target: &WatchedCommand) -> Result<(), Fault> {
-    // While a thread makes another program of its process, it takes the place of the first thread: one look may find neither of them.
+    // While a thread executes another program, it takes the place of the first thread, so that a single check may find
+    // neither.
     let mut untraced = 0;
     target.until("is still traced", || {
         untraced = if is_traced(target) { 0 } else { untraced + 1 };
@@ -539,7 +541,7 @@ pub(crate) fn let_go(target: &WatchedCommand) -> Result<(), Fault> {
     target.until("is left stopped", || {
         let stopped = target.programs().iter().any(|process| processes::is_stopped(process.id));
         calm = if stopped { 0 } else { calm + 1 };
-        // Children of programs that stop them come and go.
+        // Children of programs that stop them start and end.
         (calm > 1).then_some(())
     })
 }
@@ -548,7 +550,7 @@ fn is_traced(target: &WatchedCommand) -> bool {
     target.programs().iter().any(|process| processes::tracer(process.id).is_some())
 }
 
-/// Compares the code of all processes of a command with the files; `own_code`: breakpoints alone.
+/// Compares the code of all processes of a command with the files; `own_code`: only breakpoints count.
 pub(crate) fn code_is_whole(target: &WatchedCommand, own_code: bool) -> Result<(), Fault> {
     for process in target.programs() {
         let found = processes::differences(process.id);
@@ -570,7 +572,8 @@ pub(crate) const INT: i32 = 2;
 pub(crate) const TERM: i32 = 15;
 const CONT: i32 = 18;
 
-/// Signals that by default end nothing: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH; and PIPE, which the recorder passes over.
+/// Signals that do not end anything by default: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH; and PIPE, which the
+/// recorder ignores.
 const GOES_ON: [u32; 9] = [13, 17, 18, 19, 20, 21, 22, 23, 28];
 
 pub(crate) fn words_of(words: &[&str]) -> Vec<String> {
@@ -581,7 +584,7 @@ pub(crate) fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Words that run what follows as a user without rights; none where that is who we are.
+/// Words that run the rest as an unprivileged user; none if we are this user.
 pub(crate) fn nobody() -> Vec<String> {
     if !is_root() {
         return Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes by /proc: parents and children, traced and stopped ones, and the comparison of code in memory with the files.
+//! Reads processes from /proc: parents and children, traced and stopped ones; compares code in memory with the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A process as /proc/PID/stat has it.
+/// A process in /proc/PID/stat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) id: i32,
@@ -26,8 +26,8 @@ impl Process {
         Some(Self { id, name: name.to_owned(), state, parent: fields.next()?.parse().ok()? })
     }
 
-    /// True for a zombie. If only its first thread has ended, its other threads are still listed, or one of them has taken its place
-    /// since.
+    /// True for a zombie. If only its first thread has ended, its other threads are still listed, or one has since
+    /// taken its place.
     pub(crate) fn has_ended(&self) -> bool {
         let is_over = |process: &Self| matches!(process.state, 'Z' | 'X');
         is_over(self)
@@ -35,7 +35,7 @@ impl Process {
             && Self::read(self.id).as_ref().is_none_or(is_over)
     }
 
-    /// One line for a report of what hangs.
+    /// Formats a line for a report on hanging processes.
     pub(crate) fn describe(&self) -> String {
         let read =
             |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", self.id)).unwrap_or_default();
@@ -61,7 +61,7 @@ fn field(status: &str, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// The processes below one, parents before their children. Ids begin anew once the last was given: a child's may be the smaller.
+/// Returns the descendants of a process, parents before children. Ids wrap around, so a child's may be smaller.
 pub(crate) fn below(root: i32) -> Vec<Process> {
     let all: BTreeMap<i32, Process> =
         numbers_in("/proc").into_iter().filter_map(|id| Some((id, Process::read(id)?))).collect();
@@ -86,7 +86,7 @@ pub(crate) fn runs(process: i32, program: &Path) -> bool {
     std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == program)
 }
 
-/// Who traces a process, by any of its threads.
+/// Returns the tracer of any of a process's threads.
 pub(crate) fn tracer(process: i32) -> Option<i32> {
     threads(process)
         .into_iter()
@@ -106,14 +106,14 @@ fn threads(process: i32) -> Vec<String> {
     threads.filter_map(|thread| std::fs::read_to_string(format!("{folder}/{thread}/status")).ok()).collect()
 }
 
-/// Sends a signal by its number, to a process or, where negative, to a group. It may have ended already.
+/// Sends a signal by number to a process or, if the id is negative, to a group. The process may have ended already.
 pub(crate) fn signal(process: i32, number: i32) {
     let mut kill = Command::new("kill");
     kill.args([&format!("-{number}"), "--", &process.to_string()]);
     kill.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
 }
 
-/// Ends all that runs below a process.
+/// Ends all descendants of a process.
 pub(crate) fn end_below(root: i32) {
     for _ in 0..50 {
         let left = below(root);
@@ -127,14 +127,14 @@ pub(crate) fn end_below(root: i32) {
     }
 }
 
-/// Bytes of code in memory that are not those of the file, by their addresses.
+/// Bytes of code in memory that differ from the file, by address.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Differences {
-    /// A breakpoint's instruction where the file has another.
+    /// A breakpoint instruction where the file has another one.
     pub(crate) armed: BTreeSet<u64>,
-    /// Anything else.
+    /// Other differences.
     pub(crate) changed: BTreeSet<u64>,
-    /// Where the first stands.
+    /// Description of the first difference.
     pub(crate) first: String,
     /// Number of bytes compared.
     pub(crate) compared: u64,
@@ -142,8 +142,8 @@ pub(crate) struct Differences {
 
 const BREAKPOINT: u8 = 0xcc;
 
-/// Compares all code of a process that cannot be written to with the files that it is mapped from. What is loaded or unloaded meanwhile
-/// is passed over: a difference counts if it is there three times, in a mapping that is there before and after.
+/// Compares all non-writable code of a process with the mapped files. Ignores files that are loaded or unloaded
+/// meanwhile: a difference counts if it is found three times, in a mapping that exists before and after.
 pub(crate) fn differences(process: i32) -> Differences {
     let mut found = compare(process);
     for _ in 0..2 {
@@ -196,7 +196,7 @@ fn compare_mapping(process: i32, line: &str, memory: &File, found: &mut Differen
         let length = PIECE.min((end - at) as usize);
         let (mut here, mut there) = (vec![0; length], vec![0; length]);
         memory.read_exact_at(&mut here, at).ok()?;
-        // Behind the end of the file memory is zero.
+        // After the end of the file, memory is zero.
         let mut filled = 0;
         while filled < length {
             match file.read_at(&mut there[filled..], offset + (at - start) + filled as u64).ok()? {
@@ -222,7 +222,7 @@ fn compare_mapping(process: i32, line: &str, memory: &File, found: &mut Differen
     Some(())
 }
 
-/// The very file that is mapped, which may have been deleted or replaced.
+/// Opens exactly the mapped file, which may have been deleted or replaced.
 fn mapped_file(process: i32, range: &str, path: &Path, inode: u64) -> Option<File> {
     let start_and_end: Vec<&str> = range.split('-').map(|number| number.trim_start_matches('0')).collect();
     if let Ok(file) = File::open(format!("/proc/{process}/map_files/{}", start_and_end.join("-"))) {

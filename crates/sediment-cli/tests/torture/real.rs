@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that people use: interpreters that load modules, a browser, compilers, shells and pipes.
+//! Real programs: interpreters that load modules, a browser, compilers, shells and pipes.
 
 use super::bench::{Bench, Room};
 use super::fault::{Fault, FaultKind};
@@ -69,7 +69,7 @@ const JOBS: &str = "set -m; sleep 30 & kill -STOP %1; sleep 0.1; jobs | sed 's/ 
     trap 'echo caught' USR1; kill -USR1 $$; (exit 3) & wait $!; echo $?; coproc cat; echo through >&${COPROC[1]}; \
     read line <&${COPROC[0]}; echo $line; exit 9";
 
-/// Much of SQL at an end, so that its shell finds new blocks all the time.
+/// Many different SQL statements at the end, so that the shell executes new blocks all the time.
 fn database(room: &Room<'_>) -> Vec<String> {
     let text = "create table t(a integer primary key, b text, c real); with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) \
         insert into t select x, printf('%08x', x * 7919 % 65536), x * 0.5 from n; create index i on t(b); analyze; \
@@ -84,7 +84,7 @@ fn database(room: &Room<'_>) -> Vec<String> {
     words_of(&["sh", "-c", "sqlite3-with-blocks :memory: <input.sql 2>&1; exit 9"])
 }
 
-/// As each configure and `make check` does: different programs by one name, one after the other.
+/// As in configure and `make check`: different programs with the same name, one after the other.
 fn replaced(room: &Room<'_>) -> Vec<String> {
     room.place(&WORKS);
     room.place(&THREADS);
@@ -120,7 +120,7 @@ fn browser(room: &Room<'_>) -> Vec<String> {
     words
 }
 
-/// A command without and with the recorder, to its end; `cut`: let go by `--seconds` before.
+/// Runs a command without and with the recorder, to its end; `cut`: detached by `--seconds` earlier.
 fn same(
     bench: &Bench,
     parameters: &Parameters,
@@ -158,7 +158,7 @@ fn same(
     room.profile().map_err(|why| Fault::new(FaultKind::Lost, format!("{why}; {said}")))
 }
 
-/// Two recordings of an interpreter that goes on loading.
+/// Two recordings of an interpreter that keeps loading modules.
 fn python_attached(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let mut target = room.start("recorded", &script("python3", "loop.py"));
@@ -184,7 +184,7 @@ fn python_attached(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> 
     expect_end(report.command.code(), 9, &target.out(), "ready\nwell\n")
 }
 
-/// A fault where a program ended otherwise, or printed something else.
+/// Returns a fault if a program ended or printed differently.
 pub(crate) fn expect_end(code: i32, expected: i32, out: &str, expected_out: &str) -> Result<(), Fault> {
     if code != expected {
         let kind = if code > 128 { FaultKind::Killed } else { FaultKind::Changed };

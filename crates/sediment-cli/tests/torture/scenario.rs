@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scenario: what it needs, what is drawn for its runs, how it is run, and how a run that failed is made smaller.
+//! A scenario: its requirements, the parameters drawn for its runs, its execution, and the reduction of a failed run.
 
 use super::bench::Bench;
 use super::fault::Fault;
@@ -14,17 +14,17 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) needs: Vec<Need>,
     pub(crate) as_root: bool,
-    /// True if it records until the first output of a program: breakpoints alone can.
+    /// True if it records until a program's first output, which only breakpoints support.
     pub(crate) by_breakpoints: bool,
     pub(crate) ranges: Ranges,
-    /// Runs of the short form; 0: of the long one alone.
+    /// Number of runs in the short form; 0 if it is only in the long form.
     pub(crate) short: usize,
-    /// Runs of the long form where it takes too long to be run as often as the others.
+    /// Number of runs in the long form, if it takes too long to be run as often as the others.
     pub(crate) at_most: usize,
     run: ScenarioRun,
 }
 
-/// A scenario of a plan.
+/// Makes a scenario from a plan.
 pub(crate) fn row(name: &'static str, plan: ScenarioPlan) -> Scenario {
     let by_breakpoints = plan.end == RecordingEnd::Output;
     let mut made = special(name, move |bench, parameters| plan.run(bench, parameters));
@@ -32,7 +32,7 @@ pub(crate) fn row(name: &'static str, plan: ScenarioPlan) -> Scenario {
     made
 }
 
-/// A scenario with code of its own.
+/// Makes a scenario with its own code.
 pub(crate) fn special(
     name: &'static str,
     run: impl Fn(&Bench, &Parameters) -> Result<(), Fault> + Send + Sync + 'static,
@@ -55,7 +55,7 @@ impl Scenario {
         self
     }
 
-    /// Needs root, to become another user or to take rights away.
+    /// Requires root, to become another user or to drop privileges.
     pub(crate) fn needs_root(mut self) -> Self {
         self.as_root = true;
         self.needs.push(Need::Program("setpriv"));
@@ -94,7 +94,7 @@ impl Scenario {
         self
     }
 
-    /// Why it cannot be run here, beyond what it needs.
+    /// Returns the reason why it cannot be run here, other than missing requirements.
     pub(crate) fn impossible(&self) -> Option<&'static str> {
         if self.by_breakpoints && method() != BREAKPOINTS {
             return Some("is for breakpoints alone");
@@ -106,7 +106,7 @@ impl Scenario {
         (self.run)(bench, parameters)
     }
 
-    /// The smallest run found that fails in the same way, within a bounded time.
+    /// Finds the smallest run that fails in the same way, in limited time.
     pub(crate) fn shrink(&self, bench: &Bench, failed: &Parameters, fault: &Fault) -> (Parameters, Fault) {
         const TRIES: usize = 3;
         let limit = Duration::from_secs(30);

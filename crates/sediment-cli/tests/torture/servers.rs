@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Servers under load, attached to and let go again and again: every connection stays, every answer is right.
+//! Servers under load, attached to and detached repeatedly: every connection stays open, and every answer is correct.
 
 use super::bench::{Bench, Made, Room, WatchedCommand};
 use super::fault::{Fault, FaultKind};
@@ -33,10 +33,11 @@ fn postgresql_row(name: &'static str, server: &'static str) -> Scenario {
     special(name, run).needs(&[server, "pgbench", "initdb"]).short(0).at_most(1)
 }
 
-/// Asks for lines over one connection until told to end; what came wrong.
+/// Requests lines over one connection until told to end; an error describes a wrong answer.
 type Client = fn(&str, &AtomicBool, &AtomicU64) -> Result<(), String>;
 
-/// Records a process several times while clients ask it, and checks after each that its code is whole. How many answers came.
+/// Records a process several times while clients send requests, and checks its code after each recording. Returns the
+/// number of answers.
 fn under_load(
     room: &Room<'_>,
     parameters: &Parameters,
@@ -51,7 +52,7 @@ fn under_load(
             .map(|_| scope.spawn(move || client(address, over, answers)))
             .collect();
         let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program, &[]));
-        // Whatever was left would be met now.
+        // Any remaining breakpoint would be hit now.
         std::thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
         let lost: Vec<String> =
@@ -243,9 +244,10 @@ fn page() -> Vec<u8> {
     (0..20_000u32).map(|index| b'a' + (index * 7 % 23) as u8).collect()
 }
 
-/// PostgreSQL under pgbench for SEDIMENT_SERVER_SECONDS (600): attached to and let go every second, its sums right at the end.
+/// PostgreSQL under pgbench for SEDIMENT_SERVER_SECONDS (600): attached to and detached every second; its sums must be
+/// right at the end.
 fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<(), Fault> {
-    // Its processes and their libraries have more code than is recorded by default.
+    // Its processes and libraries have more code than the default memory limit allows.
     const MEMORY: &[&str] = &["--max-memory", "256M"];
     let room = bench.room();
     let seconds = super::number("SEDIMENT_SERVER_SECONDS").unwrap_or(600);
@@ -297,7 +299,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<()
         times += 1;
         std::thread::sleep(Duration::from_millis(300));
     }
-    // pgbench waits for its seconds and fails where a connection is lost.
+    // pgbench runs for its time, and fails if it loses a connection.
     let report = clients.wait()?;
     let said = clients.out();
     let whole =

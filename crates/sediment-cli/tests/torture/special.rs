@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios with steps of their own: debuggers, terminals that go away, several recorders, stopped programs, limits of a cgroup, a
-//! clock that jumps.
+//! Scenarios with special steps: debuggers, terminals that are closed, several recorders, stopped programs, limits of a
+//! cgroup, a clock that jumps.
 
 use super::bench::{Bench, Room, WatchedCommand};
 use super::fault::{Fault, FaultKind};
@@ -70,7 +70,7 @@ fn running(
     Ok((target, program))
 }
 
-/// Ends it, and expects that all was well.
+/// Ends it, and expects no faults.
 fn ends_well(mut target: WatchedCommand, program: i32) -> Result<(), Fault> {
     std::thread::sleep(Duration::from_millis(20));
     processes::signal(program, TERM);
@@ -174,7 +174,7 @@ fn again_and_again(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> 
     ends_well(target, program)
 }
 
-/// Two processes, each with its recorder; a third that wants one of them is refused.
+/// Two processes, each with a recorder; a third recorder for one of them is refused.
 fn several_recorders(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let rooms = [bench.room(), bench.room()];
     let (first, first_program) = running(&rooms[0], "recorded", &THREADS, parameters)?;
@@ -203,14 +203,14 @@ fn several_recorders(bench: &Bench, parameters: &Parameters) -> Result<(), Fault
     Ok(())
 }
 
-/// A program that was stopped before stays so.
+/// A program that was stopped before stays stopped.
 fn stopped_program(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let (target, program) = running(&room, "recorded", &THREADS, parameters)?;
     processes::signal(program, 19);
     target.until("does not stop", || processes::is_stopped(program).then_some(()))?;
     let mut recording = recorder(&room, parameters, &for_a_while(parameters, program));
-    // Nothing ran, so there is nothing to keep.
+    // Nothing was executed, so there is nothing to keep.
     let code = recording.wait()?.command.code();
     if !matches!(code, 0 | 1) || recording.err().is_empty() {
         return Err(Fault::new(
@@ -295,7 +295,7 @@ fn replaced_meanwhile(bench: &Bench, parameters: &Parameters) -> Result<(), Faul
     ends_well(target, program)
 }
 
-/// The recorder's standard error is full, or closed.
+/// The recorder's standard error is full or closed.
 fn nobody_reads(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     for stream in ["2>/dev/full", "2>&-", "2>&1 >&- | true"] {
         let room = bench.room();
@@ -322,7 +322,7 @@ fn through_pipes(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     as_in_a_shell(&room, &record, &script)
 }
 
-/// A script whose output is the same without the recorder's words in it.
+/// A script whose output is the same apart from the recorder's messages.
 fn as_in_a_shell(room: &Room<'_>, record: &str, script: &str) -> Result<(), Fault> {
     let plain = script.replace(&format!("{record} -- "), "");
     let mut without = room.start("without", &words_of(&["bash", "-c", &plain]));
@@ -336,7 +336,7 @@ fn as_in_a_shell(room: &Room<'_>, record: &str, script: &str) -> Result<(), Faul
 /// Reads its terminal.
 const READS: &str =
     "read line; echo $line; test -t 0 && echo a terminal; test -t 2 && echo and another; exit 9";
-/// Is not there any more once the terminal has gone.
+/// Has ended once the terminal is closed.
 const WORKS_ON: &str = "echo ready >&2; exec ./works 0 1";
 const IGNORES: &str = "trap '' HUP; echo ready >&2; ./works 30000 1; echo $?; exit 9";
 const HANDLES: &str =
@@ -354,14 +354,14 @@ fn on_a_terminal(bench: &Bench, parameters: &Parameters, key: u32, program: &str
     let mut watched = room.start("recorded", &words);
     let report = watched.wait()?;
     expect_end(report.command.code(), expected.command.code(), &watched.out(), &without.out())?;
-    // How the program itself ended, should the recorder have ended before it.
+    // Exit of the program itself, if the recorder ended earlier.
     if report.orphans.iter().any(|(name, ended)| name == "works" && ended.code() == 133) {
         return Err(Fault::new(FaultKind::Killed, format!("{:?}", report.orphans)));
     }
     has_profile(&room)
 }
 
-/// The terminal of the recorder goes away, not that of what it has attached to.
+/// The recorder's terminal is closed, but not the terminal of the attached program.
 fn attached_from_a_terminal(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let (target, program) = running(&room, "recorded", &LOADS, parameters)?;
@@ -375,7 +375,7 @@ fn attached_from_a_terminal(bench: &Bench, parameters: &Parameters) -> Result<()
     ends_well(target, program)
 }
 
-/// The folder of memory groups, where one can be made.
+/// Folder of memory cgroups, if one can be created.
 fn memory_group() -> Option<PathBuf> {
     let old = Path::new("/sys/fs/cgroup/memory");
     if old.join("memory.limit_in_bytes").exists() {
@@ -386,7 +386,7 @@ fn memory_group() -> Option<PathBuf> {
     controllers.contains("memory").then(|| new.to_path_buf())
 }
 
-/// A group of processes that share a limit of memory; goes with this.
+/// A cgroup with a memory limit; removed when this is dropped.
 struct LimitedGroup(PathBuf);
 
 impl LimitedGroup {
@@ -396,7 +396,7 @@ impl LimitedGroup {
         Ok(Self(folder))
     }
 
-    /// Limits it to what it has taken and so many bytes more.
+    /// Limits it to its current usage plus this number of bytes.
     fn limit(&self, more: u64) -> std::io::Result<()> {
         let old = self.0.join("memory.limit_in_bytes").exists();
         let (taken, limit) = if old {
@@ -415,7 +415,7 @@ impl Drop for LimitedGroup {
     }
 }
 
-/// A program that has taken nearly all that its group may have: breakpoints need memory, too.
+/// A program that uses nearly all memory of its group: breakpoints need memory, too.
 fn at_a_limit(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let no_group = |error| Fault::new(FaultKind::Changed, format!("no group: {error}"));

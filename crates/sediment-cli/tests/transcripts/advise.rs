@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment advise inline` as its user meets it, on a program that the system's compiler makes.
+//! `sediment advise inline` from a user's point of view, on a program built by the system's compiler.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -57,7 +57,7 @@ fn candidates_are_named_with_what_to_change() {
     assert_eq!(value["candidates"][0]["calls"], "1000");
 }
 
-/// Without debug information nobody knows where `step` is defined, unless it is a local function.
+/// Without debug information it is not known where `step` is defined, unless it is a local function.
 #[test]
 fn advice_without_debug_information_has_no_lines() {
     let folder = prepared();
@@ -84,7 +84,7 @@ fn nothing_worth_it_is_said_so() {
     assert_eq!(advise(folder.path(), &["--least", "101"]).status.code(), Some(2));
 }
 
-/// The plan is one that `sediment eval` takes as it is.
+/// `sediment eval` accepts the plan unchanged.
 #[test]
 fn the_plan_runs() {
     let folder = prepared();
@@ -99,7 +99,7 @@ fn the_plan_runs() {
     for name in ["base", "inline", "lto", "lto and inline", "order", "order and inline", "Os", "O3"] {
         assert!(text.contains(&format!("name = \"{name}\"")), "{text}");
     }
-    // Those that need no further file, over the least number of blocks.
+    // Parts that need no further file, with the smallest number of blocks.
     let parts: Vec<&str> = text.split("\n[[").collect();
     let wanted = |part: &&&str| {
         !part.starts_with("variant")

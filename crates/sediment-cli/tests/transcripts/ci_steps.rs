@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `dist/ci`: the step that users' CI runs, on a program linked in order and on one that is not, with its gate; and the shell steps of the
-//! action and the job.
+//! `dist/ci`: the step for users' CI, on a program linked with an order and on one without, with its gate; and the
+//! shell steps of the action and the job.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn dist() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/ci")
 }
 
-/// A command with the program on its PATH and a program linked without order to compare with.
+/// A command with the program on its PATH and a program linked without an order to compare with.
 fn with_sediment(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
     let own = Path::new(env!("CARGO_BIN_EXE_sediment")).parent().unwrap();
     let path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap());
@@ -19,8 +19,8 @@ fn with_sediment(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command
     command
 }
 
-/// A program that writes its arguments and standard input to files, in a folder to put on the PATH. It prints what the file
-/// `NAME.answer` has, and fails once where there is a file `NAME.fails`.
+/// A program that writes its arguments and standard input to files, in a folder for the PATH. It prints the contents of
+/// `NAME.answer`, and fails once if there is a file `NAME.fails`.
 fn stand_in(folder: &Path, name: &str) -> PathBuf {
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -34,21 +34,21 @@ fn stand_in(folder: &Path, name: &str) -> PathBuf {
     bin
 }
 
-/// Runs the step in a folder, with an experiment or without; its exit code.
+/// Runs the step in a folder, with or without an experiment; returns its exit code.
 fn step(folder: &Path, program: &str, experiment: &str) -> Option<i32> {
     let mut step = with_sediment(dist().join("layout-check"), folder);
     step.args([program, "order.ld", "p.gv", "out"]).env("SEDIMENT_EXPERIMENT", experiment);
     step.output().unwrap().status.code()
 }
 
-/// The step of the action or job of this file: the words of its key, as a shell command.
+/// The step of the action or job in this file: the words of its key, as a shell command.
 fn commands(file: &str, key: &str) -> Vec<String> {
     let text = std::fs::read_to_string(dist().join(file)).unwrap();
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix(key));
     lines.map(|line| line.trim_matches('\'').to_owned()).collect()
 }
 
-/// A program linked plain and in order, its profile and order; false where there is no compiler.
+/// A program linked without and with an order, its profile and order; false without a compiler.
 fn programs(folder: &Path) -> bool {
     let mut code = String::from("volatile int sink;\n");
     for function in 0..40 {
@@ -78,7 +78,7 @@ fn programs(folder: &Path) -> bool {
     true
 }
 
-/// Experiments from times of two builds: `slower.jsonl` is a regression, `faster.jsonl` is none.
+/// Experiments with times of two builds: `slower.jsonl` is a regression, `faster.jsonl` is not.
 fn experiments(folder: &Path) {
     for (name, first) in [("short", 20), ("long", 60)] {
         let times: Vec<String> = (0..8).map(|run| format!("0.0{}", first + run % 3)).collect();
@@ -110,7 +110,7 @@ fn the_step_passes_an_ordered_program_and_no_other() {
     assert!(comment().contains("sediment: plain:"), "{}", comment());
 }
 
-/// Nothing to compare with: no change is claimed, and the one map is of the file as it is linked.
+/// There is nothing to compare with: no change is claimed, and the only map is of the linked file.
 #[test]
 fn a_comment_without_a_program_before() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,17 +139,17 @@ fn the_gate_stops_a_regression() {
     experiments(folder.path());
     let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
     assert_eq!(step(folder.path(), "ordered", "slower.jsonl"), Some(3), "{}", comment());
-    // The maps of pages and what the gate prints stand between fences.
+    // The maps of pages and the gate's output are between fences.
     assert!(comment().contains("Slower") && comment().matches("```").count() >= 4, "{}", comment());
     assert_eq!(step(folder.path(), "ordered", "faster.jsonl"), Some(0), "{}", comment());
     assert!(!comment().contains("**") && comment().matches("```").count() == 4, "{}", comment());
-    // The first failure is the exit code; a missing experiment is none that passed.
+    // The first failure is the exit code; a missing experiment does not count as passed.
     assert_eq!(step(folder.path(), "plain", "slower.jsonl"), Some(5), "{}", comment());
     assert_eq!(step(folder.path(), "ordered", "missing.jsonl"), Some(1), "{}", comment());
     assert!(comment().contains("**") && comment().contains("missing.jsonl:"), "{}", comment());
 }
 
-/// The steps of the composite action, as a runner has them: its folder and the file of the summary as variables.
+/// The steps of the composite action, as in a runner: its folder and the file of the summary are variables.
 #[test]
 fn the_steps_of_the_action() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ fn the_steps_of_the_action() {
     assert_eq!(file("gh.arguments"), comment.repeat(2));
     assert_eq!(file("summary.md").matches("### Layout of").count(), 2, "{}", file("summary.md"));
 
-    // With a branch for pictures, the comment shows the one that was committed there.
+    // With a branch for pictures, the comment shows the picture that was committed there.
     std::fs::remove_file(folder.path().join("gh.arguments")).unwrap();
     std::fs::write(folder.path().join("gh.answer"), "https://forge.example/a/b/blob/pictures/x.svg\n")
         .unwrap();
@@ -214,13 +214,13 @@ fn the_steps_of_the_action() {
     assert_eq!(String::from_utf8(decoded).unwrap(), file("out/layout.svg"));
     let shown = "](https://forge.example/a/b/blob/pictures/x.svg?raw=true)\n";
     assert!(file("gh.posted").contains(shown) && !file("gh.posted").contains('█'), "{}", file("gh.posted"));
-    // A branch that does not exist, or may not be written to: the maps stay text.
+    // A branch that does not exist or is not writable: the maps stay text.
     std::fs::write(folder.path().join("gh.fails"), "").unwrap();
     assert_eq!(run(&steps[2], "ordered", "pictures"), Some(0));
     assert_eq!(file("gh.posted"), file("out/comment.md"));
 }
 
-/// The script of the job, in a project that has sediment's checkout as a folder.
+/// The script of the job, in a project with sediment's checkout as a folder.
 #[test]
 fn the_script_of_the_job() {
     let folder = tempfile::tempdir().unwrap();
@@ -235,7 +235,7 @@ fn the_script_of_the_job() {
     let output = shell.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
-    // The comment is posted with a token in a pipeline of a merge request, and only there.
+    // The comment is posted only with a token, in a pipeline of a merge request.
     let bin = stand_in(folder.path(), "curl");
     let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     let post = |token: &str, request: &str| {
@@ -267,7 +267,7 @@ fn the_script_of_the_job() {
     assert_eq!(file("curl.posted"), file("layout/comment.md"));
 }
 
-/// The floor beside the change of a benchmark, and the shell steps of its action.
+/// The floor next to the change of a benchmark, and the shell steps of its action.
 #[test]
 fn the_floor_is_printed_beside_a_change() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Command lines, options, macros and variables as documentation of former releases spelled them: each command runs on small inputs and
-//! is understood, or refused by an error that names what to use instead; each former spelling does the same as the one of today.
+//! Command lines, options, macros and variables from the documentation of earlier releases. Each command runs on small
+//! inputs and is accepted, or is refused with an error that names the replacement; each former spelling has the same
+//! effect as the current one.
 
 use crate::running::{code, command, done, err, out, sediment, words};
 use std::path::Path;
 use std::process::Command;
 use support::root;
 
-/// Makes the inputs that the command lines name. `cg.out`, `server.gv`, `tool.s` and `traces` are those of the transcripts.
+/// Makes the inputs of the command lines. `cg.out`, `server.gv`, `tool.s` and `traces` come from the transcripts.
 const PREPARE: &str = r#"
 set -e
 mkdir work && cd work
@@ -58,7 +59,7 @@ PLAN
 sediment eval run plan.toml --blocks 6 --format json > /dev/null
 "#;
 
-/// Recordings among the goldens of the readers that stand for those of users.
+/// Goldens of the readers that represent users' recordings.
 const RECORDINGS: &[(&str, &str)] = &[
     ("lackey.out", "lackey/static-program"),
     ("cpu.pb.gz", "pprof/go-processor-time"),
@@ -67,7 +68,7 @@ const RECORDINGS: &[(&str, &str)] = &[
     ("replay.txt", "uftrace/error-replay"),
 ];
 
-/// Command lines that are parsed and no more, by their beginnings, and the reason.
+/// Beginnings of command lines that are only parsed, and the reason.
 const ONLY_PARSED: &[(&str, &str)] = &[
     ("sediment collect", "records a program of an installed package with debug symbols"),
     ("sediment package deb", "changes a source package of Debian; it has tests of its own"),
@@ -76,7 +77,7 @@ const ONLY_PARSED: &[(&str, &str)] = &[
     ("sediment record --system", "needs the right to record the whole machine"),
 ];
 
-/// Command lines that end with another exit code than 0 here, by their beginnings, and the reason.
+/// Beginnings of command lines with an exit code other than 0 here, and the reason.
 const ENDS_WITH: &[(&str, i32, &str)] = &[
     ("sediment eval gate plan.jsonl --conclusive", 4, "two equal programs in six blocks are inconclusive"),
     (
@@ -100,7 +101,7 @@ const ENDS_WITH: &[(&str, i32, &str)] = &[
     ("sediment verify ./program --order program.order", 5, "the program is linked without the order"),
 ];
 
-/// Command lines of what was removed, by their beginnings, and what the error says to use instead.
+/// Beginnings of removed command lines, and the replacement in the error.
 const REFUSED: &[(&str, &str)] = &[
     ("sediment export recorded --binary program --format gcc-sample-", "use `export --format counters`"),
     ("sediment record --format gcc-sample-", "use `export --format counters`"),
@@ -112,7 +113,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("sediment demo", "sediment optimize"),
 ];
 
-/// Command lines that need a tool or a right that a machine may lack: they may end with 6.
+/// Command lines that need a tool or a permission that may be missing: they may end with 6.
 const MAY_BE_UNSUPPORTED: &[&str] =
     &["sediment record ", "sediment eval quick --margin", "sediment verify prog --same-as"];
 
@@ -137,7 +138,7 @@ fn prepared() -> tempfile::TempDir {
     folder
 }
 
-/// The search path with the program under test in front.
+/// PATH that begins with the program under test.
 fn path(folder: &Path) -> String {
     format!("{}:{}", folder.join("path").display(), std::env::var("PATH").unwrap())
 }
@@ -186,7 +187,7 @@ fn former_command_lines_run() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the page on migration says was removed is among the command lines that are run.
+/// The removed options on the page about migration are among the command lines that are run.
 #[test]
 fn removed_options_are_listed() {
     let list = std::fs::read_to_string(root().join("tests/golden/cli/former-commands.list")).unwrap();
@@ -223,7 +224,7 @@ fn former_spellings_do_the_same() {
     }
 }
 
-/// The key `serve` of a package's settings, as a linker reads it.
+/// The key `serve` of a package's settings, which a linker reads.
 #[test]
 fn former_keys_of_settings_do_the_same() {
     let prepared = prepared();
@@ -252,7 +253,7 @@ fn former_keys_of_settings_do_the_same() {
     assert_ne!(orders[0], orders[2]);
 }
 
-/// Macros of RPM that specs and settings of former releases use.
+/// RPM macros that spec files and settings of earlier releases use.
 #[test]
 fn former_macros_are_there() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
@@ -283,7 +284,7 @@ fn former_macros_are_there() {
     assert_eq!(least(&["--define", "_sediment_floor 80"]), "80\n");
 }
 
-/// Variables and programs of debhelper that packages of former releases use.
+/// Variables and debhelper programs that packages of earlier releases use.
 #[test]
 fn former_variables_and_programs_are_there() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();

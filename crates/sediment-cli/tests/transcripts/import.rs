@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment import` beyond one file in and one out: the parts that callgrind leaves, the order of a run, the trace.
+//! `sediment import` with more than one input and output: the parts of a callgrind recording, the order of a run, the
+//! trace.
 
 use crate::running::{code, done, err, sediment};
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +38,7 @@ fn a_file_that_callgrind_left_empty_stands_for_those_beside_it() {
     assert!(said.starts_with("sediment: warning: ") && said.contains(&format!(": {parts}\n")), "{said}");
 }
 
-/// As a continuous profiler's answers are kept: by day, with other files between.
+/// As answers of a continuous profiler may be stored: by day, with other files in between.
 #[test]
 fn a_folder_of_recordings_is_read_file_by_file() {
     let folder = folder(&[("one.folded", "main;work 3\n"), ("notes.bin", "\u{1}\u{2}")]);
@@ -50,7 +51,7 @@ fn a_folder_of_recordings_is_read_file_by_file() {
     assert!(err(&whole).starts_with("sediment: warning: skipped 1 file "), "{whole:?}");
 }
 
-/// As a shell lists them: the empty one too, and a thread that did nothing.
+/// As listed by a shell: including the empty one, and a thread that did nothing.
 #[test]
 fn parts_without_costs_do_not_stop_the_others() {
     let folder = folder(&[("c.7", ""), ("c.7-01", PART), ("c.7-02", EMPTY_PART), ("c.7.1-01", PART)]);
@@ -63,7 +64,7 @@ fn parts_without_costs_do_not_stop_the_others() {
     assert!(!both.status.success(), "{both:?}");
 }
 
-/// `step` and `leaf` of the program below, which has no symbols for anything else.
+/// `step` and `leaf` of the program below; it has no other symbols.
 fn lackey_log(program: &Path, blocks: &[u64]) -> String {
     let mut log = format!(
         "==7== Lackey, an example Valgrind tool\n--7-- Reading syms from {}\n--7--    svma 0x1000, avma 0x109000\n",
@@ -75,7 +76,7 @@ fn lackey_log(program: &Path, blocks: &[u64]) -> String {
     log + "==7== Exit code:       0\n"
 }
 
-/// A library of two functions, and where they begin.
+/// A library with two functions, and their addresses.
 fn library(folder: &Path) -> Option<[u64; 2]> {
     let source = "int leaf(int n) { return n + 1; } int step(int n) { return leaf(n) * 2; }";
     std::fs::write(folder.join("library.c"), source).unwrap();
@@ -119,12 +120,12 @@ fn the_order_of_a_run_is_in_the_profile_and_in_the_trace() {
     assert_eq!(mode & 0o777, 0o600, "a trace is its owner's alone");
     let bytes = std::fs::read(trace).unwrap();
     assert!(bytes.starts_with(b"sediment trace 1\n") && bytes.ends_with(&[0, 5]), "{bytes:?}");
-    // Returns into the middle of `step` are not calls.
+    // Returns to the middle of `step` are not calls.
     let said = err(&output);
     assert!(said.contains(" weight 2\n") && said.contains(" 5 function entries, "), "{said}");
 }
 
-/// More than is held in memory: 20 MB of stacks.
+/// More data than is kept in memory: 20 MB of stacks.
 #[test]
 fn pipes_are_read_like_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +145,7 @@ fn pipes_are_read_like_files() {
             .spawn()
             .unwrap();
         let output = program.stdin(cat.stdout.take().unwrap()).output().unwrap();
-        // The pipe is to end with its reader.
+        // The pipe must end with its reader.
         drop(program);
         cat.wait().unwrap();
         output
@@ -156,7 +157,8 @@ fn pipes_are_read_like_files() {
     assert!(err(&nowhere).contains("TMPDIR"), "{}", err(&nowhere));
 }
 
-/// Counts that no profile holds are an error before anything is written, not a file that cannot be read again.
+/// Counts that are too large for a profile are an error before anything is written, instead of a file that cannot be
+/// read again.
 #[test]
 fn sums_that_no_profile_holds_are_refused() {
     let lines = format!("main;a {}\n", u64::MAX).repeat(20_000);
@@ -167,7 +169,8 @@ fn sums_that_no_profile_holds_are_refused() {
     assert!(!folder.path().join("p.gv").exists());
 }
 
-/// A recording larger than memory would allow must not be read whole only to tell what it is; `prlimit` stands for the memory.
+/// A recording that may be larger than memory must not be read completely only to recognise it; `prlimit` simulates the
+/// limit.
 #[test]
 fn a_large_recording_is_recognised_by_its_beginning() {
     let folder = folder(&[("c.out", PART)]);

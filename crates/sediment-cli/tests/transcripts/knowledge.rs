@@ -4,7 +4,7 @@
 use crate::running::{done, err, sediment};
 use std::path::Path;
 
-/// A recording by callgrind in which an object makes up so much of the cost of 1000.
+/// A callgrind recording in which an object has this part of the cost of 1000.
 fn recording(object: &str, cost: u32) -> String {
     format!(
         "# callgrind format\nversion: 1\ncreator: callgrind-3.19.0\nevents: Ir\n\nob=/opt/none/{object}\nfn=eval\n1 {cost}\n\
@@ -13,7 +13,7 @@ fn recording(object: &str, cost: u32) -> String {
     )
 }
 
-/// What `show` says of a profile, for programs.
+/// JSON of `show` for a profile.
 fn shown(folder: &Path, profile: &str) -> serde_json::Value {
     serde_json::from_str(&done(&sediment(folder, &["show", profile, "--json"]))).unwrap()
 }
@@ -27,7 +27,7 @@ fn import_and_show_say_what_the_source_did_not_see() {
     let json = shown(folder, "p.gv");
     assert_eq!(json["not_known"][0]["codes"], serde_json::json!(["time-order", "sizes"]));
 
-    // What a source says of itself goes through the file, and each source of a sum keeps its own.
+    // A source's own statement survives in the file, and each source of a sum keeps its own.
     let stacks = "digraph Callgraph {\n  graph [sediment=2, source=\"perf call stacks (cycles:u) without call counts or time order\", \
         unit=calls, total=5, inputs=1];\n  subgraph cluster0 {\n    graph [label=\"tool\"];\n    \"a\" [size=4];\n    \"b\";\n  }\n  \
         \"a\" -> \"b\" [label=1.000000, count=5];\n}\n";

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment order`: groups for start-up and steady state, several workloads, older orders kept, engines of earlier releases.
+//! `sediment order`: groups for start-up and steady state, several workloads, `--keep`, engines of earlier releases.
 
 use crate::running::{done as out, err, sediment};
 use std::fmt::Write;
 
-/// A profile of the functions (name, size, rank of first use) of one program, and of its calls.
+/// A profile with the functions (name, size, rank of first use) of one program, and its calls.
 fn profile(functions: &[(String, u64, Option<u64>)], calls: &[(String, String, u64)]) -> String {
     let total: u64 = calls.iter().map(|(_, _, count)| count).sum();
     let mut text = format!("digraph Callgraph {{\n  graph [sediment=2, unit=calls, total={total}];\n");
@@ -20,13 +20,13 @@ fn profile(functions: &[(String, u64, Option<u64>)], calls: &[(String, String, u
     text + "}\n"
 }
 
-/// When a function of the start runs first.
+/// Rank of a function of the start.
 fn rank(start: u64) -> u64 {
     (59 - start) * 17 % 60
 }
 
-/// Twenty jobs of eight functions that call each other all the time; before them 60 functions ran once each, in an
-/// order of their own, `start59` first; two were never seen to run.
+/// Twenty jobs of eight functions that call each other all the time; before them, 60 functions ran once each in an
+/// order of their own, `start59` first; two never ran.
 fn server() -> String {
     let mut functions = vec![("never0".to_owned(), 3000, None), ("never1".to_owned(), 3000, None)];
     let mut calls = Vec::new();
@@ -67,7 +67,7 @@ fn hot_functions_start_up_and_the_never_seen_lie_apart() {
     let starts: Vec<String> = starts.iter().map(|start| format!("start{start:02}")).collect();
     assert_eq!(names[160..220], starts, "by first use");
     assert!(names[220..].iter().all(|name| name.starts_with("never")));
-    // What each choice gives is said, and which was taken.
+    // The result of each choice is printed, and the one that was used.
     let said = err(&made);
     assert_eq!(said.matches("--optimize-for").count(), 3, "{said}");
 }
@@ -95,7 +95,8 @@ fn an_order_for_the_start_alone_begins_with_what_runs_first() {
     assert!(out(&made).trim_end().ends_with("never0\nnever1"));
 }
 
-/// 400 functions, of which each calls the one that stands `apart` from it: what belongs together differs between such profiles.
+/// 400 functions, each of which calls the function `apart` positions away: such profiles differ in which functions
+/// belong together.
 fn paired(apart: u64) -> String {
     let functions: Vec<_> = (0..400u64).map(|f| (format!("f{f:03}"), 1500, None)).collect();
     let calls: Vec<_> =
@@ -114,7 +115,7 @@ fn several_workloads_are_merged_and_each_has_its_own_comparison() {
         lines.map(|line| line.split_whitespace().nth(2).unwrap().parse::<f64>().unwrap()).collect()
     };
     assert_eq!(changes(&err(&both)).len(), 2, "{}", err(&both));
-    // One that hardly counts is underserved: that is said, with the weight that helps it.
+    // A workload with a small weight is underserved, which is reported with the weight that helps it.
     let underserved = ["order", "a.gv", "-w", "0.1", "b.gv", "--linker", "list"];
     let said = err(&sediment(folder.path(), &underserved));
     let fares = changes(&said);
@@ -138,7 +139,7 @@ fn an_older_order_of_any_linker_stays_where_nothing_is_gained() {
             "{said}"
         );
     }
-    // Reversed in the groups, it is worse, but by how much decides whether anything moves.
+    // Reversed within the groups, it is worse, but the difference decides whether anything moves.
     let reversed: String = out(&sediment(folder.path(), &["order", "a.gv", "--linker", "list"]))
         .lines()
         .rev()
@@ -150,7 +151,7 @@ fn an_older_order_of_any_linker_stays_where_nothing_is_gained() {
         sediment(folder.path(), &arguments)
     };
     assert_eq!(out(&kept("99")), reversed);
-    // Other pairs belong together now: what is gained by moving passes any threshold.
+    // Now other pairs belong together: the gain of moving exceeds any threshold.
     let other = ["order", "b.gv", "--linker", "list", "--keep", "reversed"];
     let changed = sediment(folder.path(), &other);
     assert_ne!(out(&changed), reversed);
@@ -213,7 +214,7 @@ fn a_hot_block_is_aligned_where_the_linker_can_be_told() {
         let (before, behind) = text.split_once(". = ALIGN(0x200000);").unwrap();
         assert!(!before.contains("*(") && behind.trim_start().starts_with("*(.text.job"), "{text}");
         assert!(err(&made).contains("-z,max-page-size=2097152"), "{}", err(&made));
-        // It still is an order that is read back.
+        // It is still an order that can be read.
         std::fs::write(folder.path().join("old"), &text).unwrap();
         let again = ["order", "p.gv", "--linker", linker, "--align-hot", "2M", "--keep", "old"];
         assert_eq!(out(&sediment(folder.path(), &again)), text);
@@ -227,7 +228,7 @@ fn a_hot_block_is_aligned_where_the_linker_can_be_told() {
     assert_eq!(order("gnu-ld", "3000").status.code(), Some(2));
 }
 
-/// Puts a compiler into a folder that says what linker it calls, and a program that calls another, as ccache does.
+/// Writes to a folder a compiler that prints the linker it calls, and a program that calls another one, like ccache.
 fn compilers(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     let compiler = "#!/bin/sh\nfor word; do case $word in -fuse-ld=gold) gold=1;; esac; done\n\
@@ -239,7 +240,7 @@ fn compilers(folder: &std::path::Path) {
     }
 }
 
-/// The linker is that of the words that a shell makes of CC and LDFLAGS.
+/// The linker is determined from CC and LDFLAGS, split into words like a shell.
 #[test]
 fn the_compiler_is_asked_for_its_linker() {
     let folder = folder_with(&[("server.gv", &server())]);

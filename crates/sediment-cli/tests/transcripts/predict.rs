@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment order` for a recorded run, why a function is where it is, and `sediment predict`.
+//! `sediment order` with a trace, `--explain`, and `sediment predict`.
 
 use crate::running::{done, err, sediment};
 use std::fmt::Write;
 use std::process::Command;
 
-/// A profile and a trace of a program of four jobs, each of functions of its own.
+/// A profile and a trace of a program with four jobs, each with its own functions.
 fn recorded() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut entries = String::new();
@@ -69,7 +69,7 @@ fn orders_for_starts_go_by_first_uses() {
     };
     let first: Vec<String> =
         done(&order(&["p.gv", "--algorithm", "first-use"])).lines().map(str::to_owned).collect();
-    // Rounds run job 0, 3, 2 and 1, each its steps in their order.
+    // Rounds run jobs 0, 3, 2 and 1, each with its steps in order.
     assert_eq!(
         [&first[0], &first[1], &first[30], &first[119]],
         ["job0_step0", "job0_step1", "job3_step0", "job1_step29"]
@@ -80,7 +80,7 @@ fn orders_for_starts_go_by_first_uses() {
         let by_run = done(&order(&["p.gv", "--algorithm", name, "--trace", "trace"]));
         assert_eq!(by_run, by_profile, "{name}: the run's first uses are the profile's");
     }
-    // One more start, which uses but one job.
+    // One more start, which uses only one job.
     std::fs::write(folder.path().join("few"), "job1_step3\njob1_step2\n").unwrap();
     done(&sediment(folder.path(), &["import", "few", "--format", "entry-trace", "-o", "few.gv"]));
     let two = done(&order(&["p.gv", "--algorithm", "first-use", "--start", "few.gv"]));
@@ -104,7 +104,7 @@ fn an_order_for_starts_needs_a_start() {
 #[test]
 fn functions_of_equal_bytes_are_put_together() {
     let folder = tempfile::tempdir().unwrap();
-    // Two kinds of functions, taking turns; nothing but their bytes tells them apart.
+    // Two kinds of functions, alternately; only their bytes distinguish them.
     let mut source = String::from("volatile int sink;\n");
     for id in 0..24 {
         let body = if id % 2 == 0 {
@@ -139,7 +139,7 @@ fn functions_of_equal_bytes_are_put_together() {
     let kinds: Vec<u32> =
         listed.lines().map(|name| name.strip_prefix('f').unwrap().parse::<u32>().unwrap() % 2).collect();
     assert_eq!(kinds.len(), 24);
-    // f0 and f1 ran: they stand before the others.
+    // f0 and f1 ran: they come before the others.
     assert!(kinds[2..].windows(2).filter(|pair| pair[0] != pair[1]).count() <= 3, "{listed}");
 }
 
@@ -170,7 +170,7 @@ fn a_full_prediction_has_every_score() {
     for extra in [&["--trace", "trace"][..], &[]] {
         let arguments = [&["predict", "p.gv", "--full", "--core", "zen3", "--no-engine"], extra].concat();
         let full = done(&sediment(folder.path(), &arguments));
-        // Fetched lines of code: those of the trace, for which calls alone do not stand.
+        // Fetched lines of code, counted over the trace; calls alone do not show them.
         let is_traced = |line: &str| line.starts_with("cdsort ") && line.ends_with(" 240");
         assert_eq!(full.lines().any(is_traced), !extra.is_empty(), "{full}");
         assert_eq!(full.lines().filter(|line| line.starts_with("first-use ")).count(), 5, "{full}");
@@ -200,7 +200,7 @@ fn a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain() {
     assert!(json.contains("\"order\"") && json.contains("\"itlb_misses\""), "{json}");
 }
 
-/// Compiles `program` of 800 functions of a kilobyte each, `f0` to `f799`, and a main that calls none.
+/// Compiles `program` with 800 functions of a kilobyte each, `f0` to `f799`, and a main that calls none.
 fn compile_functions_of_a_kilobyte(folder: &std::path::Path) {
     let mut source = String::from("volatile int sink;\n");
     for id in 0..800 {
@@ -218,7 +218,7 @@ fn compile_functions_of_a_kilobyte(folder: &std::path::Path) {
 fn recordings_are_left_out_in_turn() {
     let folder = tempfile::tempdir().unwrap();
     compile_functions_of_a_kilobyte(folder.path());
-    // Two recordings of other functions: the order of one is worse for the other.
+    // Two recordings with different functions: the order from one is worse for the other.
     let nodes: String = (0..800).map(|id| format!("f{id}; ")).collect();
     for (name, rest) in [("one.gv", 0), ("other.gv", 4)] {
         let calls = (0..800).filter(|id| id % 8 == rest);
@@ -270,7 +270,7 @@ fn a_program_is_predicted_as_it_is_linked() {
     for name in ["auto", "my.order", "input"] {
         assert!(rows.iter().any(|row| row["order"] == name), "{name}: {json}");
     }
-    // Samples without callers tell no misses, and so no verdict.
+    // Samples without callers give no misses, and so no verdict.
     let sampled = "digraph { graph [source=\"perf samples\"]; subgraph cluster0 { graph [label=\"program\"]; main [samples=100]; } }";
     std::fs::write(folder.path().join("samples.gv"), sampled).unwrap();
     let said = sediment(
@@ -281,7 +281,7 @@ fn a_program_is_predicted_as_it_is_linked() {
     assert!(err(&said).contains("no forecast") && !err(&said).contains("hot code"), "{}", err(&said));
     let text = done(&sediment(folder.path(), &["predict", "samples.gv", "--binary", "program"]));
     assert!(text.starts_with("no forecast") && !text.contains("hot code"), "{text}");
-    // A file of an algorithm's name is a file.
+    // A file with the name of an algorithm is a file.
     std::fs::copy(folder.path().join("my.order"), folder.path().join("input")).unwrap();
     let named = ["predict", "p.gv", "--binary", "program", "--order", "input", "--json"];
     let named: serde_json::Value = serde_json::from_str(&done(&sediment(folder.path(), &named))).unwrap();
@@ -291,7 +291,7 @@ fn a_program_is_predicted_as_it_is_linked() {
     };
     assert_eq!(score(&named, "input"), score(&json, "my.order"), "the file's row comes first");
     assert_ne!(score(&json, "input"), score(&json, "my.order"));
-    // `order` says the same of its own order.
+    // `order` prints the same about its own order.
     let ordered = sediment(folder.path(), &["order", "p.gv", "--binary", "program", "--linker", "list"]);
     assert!(ordered.status.success() && err(&ordered).contains("hot code (99 % "), "{}", err(&ordered));
     std::fs::write(folder.path().join("other.order"), "g1\ng2\n").unwrap();
@@ -301,7 +301,7 @@ fn a_program_is_predicted_as_it_is_linked() {
     assert!(err(&foreign).contains("sediment: other.order: "), "{}", err(&foreign));
 }
 
-/// Of functions with cold parts, those that are executed: that is less code than whole functions have.
+/// For functions with cold parts, only the executed parts count, which is less code than the whole functions.
 #[test]
 fn a_split_program_is_predicted_by_its_hot_parts() {
     let folder = tempfile::tempdir().unwrap();

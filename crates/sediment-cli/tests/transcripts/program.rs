@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program as its user meets it: what goes in, what comes out, on which stream, with which exit code.
+//! The program from a user's point of view: its inputs, its outputs on each stream, and its exit codes.
 
 use crate::running::{code, command, err, out, sediment};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A recording of four functions in two DSOs, by callgrind.
+/// A callgrind recording with four functions in two DSOs.
 const CALLGRIND: &str = "# callgrind format
 version: 1
 creator: callgrind-3.19.0
@@ -95,7 +95,7 @@ fn show_tells_people_and_programs() {
     assert_eq!(json["top_calls"][0]["callee"]["name"], "leaf");
 }
 
-/// Of version 3: counters of a compiler's instrumentation, and functions of stripped files.
+/// Version 3: counters of a compiler's instrumentation, and functions of stripped files.
 #[test]
 fn counters_and_functions_without_names_are_shown_merged_and_split() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ fn counters_and_functions_without_names_are_shown_merged_and_split() {
     let same = sediment(folder.path(), &["diff", "counters.gv", "counters.gv"]);
     assert_eq!(code(&same), 0, "{}", err(&same));
     assert!(out(&same).contains("100.00 %"), "{}", out(&same));
-    // By their sums: 9 and 816 in one, 7002 and 816 in the other.
+    // With the sums: 9 and 816 in one, 7002 and 816 in the other.
     let text = read(&folder, "counters.gv").replace("0*4 7\"", "0*4 7000\"").replace("=1000]", "=10000]");
     std::fs::write(folder.path().join("other.gv"), text).unwrap();
     let other = sediment(folder.path(), &["diff", "counters.gv", "other.gv"]);
@@ -271,7 +271,7 @@ fn wrong_input_is_an_error_that_names_it_and_leaves_the_output_alone() {
     assert!(left.is_empty(), "temporary files were left: {left:?}");
 }
 
-/// Files without a size are read in full, up to a limit of memory.
+/// Files without a size are read completely, up to a memory limit.
 #[test]
 fn pipes_are_read_and_what_has_no_end_is_not() {
     let folder = imported();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment report`: the picture of a real program's layout, of an order of it, and of the program as linked with that order.
+//! `sediment report`: drawings of a real program's layout, of an order, and of the program linked with that order.
 
 use crate::running::{done, err, sediment};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// Two hundred functions, a profile of their calls, and the program; None where there is no compiler.
+/// Two hundred functions, a profile of their calls, and the program; `None` without a compiler.
 fn program(folder: &Path) -> Option<()> {
     let mut code = String::from("#include <stdio.h>\nvolatile int sink;\n");
     let mut profile = String::from(
@@ -34,12 +34,12 @@ fn program(folder: &Path) -> Option<()> {
     linked.is_ok_and(|status| status.success()).then_some(())
 }
 
-/// The lines of a page with one of these words.
+/// Lines of a page that contain one of these words.
 fn lines_with<'a>(page: &'a str, words: &[&str]) -> Vec<&'a str> {
     page.lines().filter(|line| words.iter().any(|word| line.contains(word))).collect()
 }
 
-/// Copies a report to the file that SEDIMENT_KEEP_REPORT names: `scripts/prove report` looks at it in browsers.
+/// Copies a report to the file in SEDIMENT_KEEP_REPORT: `scripts/prove report` opens it in browsers.
 fn keep(page: &Path) {
     if let Some(kept) = std::env::var_os("SEDIMENT_KEEP_REPORT") {
         std::fs::copy(page, kept).unwrap();
@@ -71,12 +71,12 @@ fn before_and_after_of_a_real_program() {
         assert_eq!(dated(seconds).status.code(), Some(2), "{seconds}");
     }
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    // What is drawn twice, the pages and their functions, as linked and with an order.
+    // Shapes that are drawn twice, the pages and their functions: for the link without an order, and with an order.
     let titles = |page: &str, word: &str| {
         lines_with(page, &["<h3>"]).iter().filter(|title| title.contains(word)).count()
     };
     assert_eq!([titles(&page, "before: "), titles(&page, "after: predicted ")], [2, 2]);
-    // Every function that was called is drawn with its size, heat and group, and stands in the table.
+    // Every called function is drawn with its size, heat and group, and is in the table.
     for function in (0..200).step_by(20) {
         assert!(page.contains(&format!(">f{function}, ")), "f{function}");
         assert!(page.contains(&format!("<bdi>f{function}</bdi>")), "f{function}");
@@ -101,7 +101,7 @@ fn before_and_after_of_a_real_program() {
     }
 }
 
-/// One picture of all programs, without anything that a viewer of pictures does not know; names are text in it.
+/// One picture of all programs, which uses only features of picture viewers; names are text in it.
 #[test]
 fn a_picture_of_the_pages() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn a_picture_of_the_pages() {
     for unknown in ["var(", "<script", "href", "data-"] {
         assert!(!picture.contains(unknown), "{unknown}: {picture}");
     }
-    // One file for both would keep the one alone.
+    // One file for both would keep only one of them.
     for same in ["-", "same.html"] {
         let mut both = drawn;
         (both[7], both[9]) = (same, same);
@@ -154,7 +154,7 @@ fn undrawable_layouts_are_refused() {
     assert_eq!(sediment(folder.path(), &nowhere).status.code(), Some(1));
 }
 
-/// The program with its profile as another: a newer version of the format, and without a call.
+/// The program with other forms of its profile: a newer version of the format, and without calls.
 #[test]
 fn profiles_without_calls_and_of_newer_versions() {
     let folder = tempfile::tempdir().unwrap();
@@ -180,14 +180,14 @@ fn profiles_without_calls_and_of_newer_versions() {
     let page = std::fs::read_to_string(folder.path().join("layout.html")).unwrap();
     let headline = lines_with(&page, &["class=\"headline\""]);
     assert!(headline.len() == 1 && !headline[0].contains('%'), "{headline:?}");
-    // A folder stands where the page should.
+    // A folder with the name of the page.
     std::fs::create_dir(folder.path().join("folder.html")).unwrap();
     let at_a_folder = sediment(folder.path(), &["report", "p.gv", "--binary", "prog", "-o", "folder.html"]);
     assert_eq!(at_a_folder.status.code(), Some(1));
     assert!(err(&at_a_folder).starts_with("sediment: folder.html: "), "{at_a_folder:?}");
 }
 
-/// Functions with names as C++ has them, four thousand of them called, thirty thousand calls.
+/// Functions with C++ names; four thousand of them are called, with thirty thousand calls.
 #[test]
 fn a_report_of_42_000_functions_has_at_most_10_mb() {
     const FUNCTIONS: usize = 42_000;
@@ -223,7 +223,7 @@ fn a_report_of_42_000_functions_has_at_most_10_mb() {
     keep(&folder.path().join("layout.html"));
 }
 
-/// Links a program of functions of these names and sizes, and of `main`; false where there is no compiler. Nothing of it is run.
+/// Links a program with functions of these names and sizes, and `main`; false without a compiler. Nothing of it is run.
 fn assembled(folder: &Path, program: &str, functions: impl Iterator<Item = (String, usize)>) -> bool {
     let mut code = String::from(".section .note.GNU-stack,\"\"\n");
     for (name, size) in functions.chain([("main".to_owned(), 40)]) {
@@ -278,7 +278,7 @@ fn files_that_lack_the_functions_are_refused_or_told_of() {
         assert!(page().contains(share), "{share}");
     }
     assert!(!page().contains("another build"));
-    // A profile of another version, with functions that this one has not.
+    // A profile of another version, with functions that this one does not have.
     let newer = std::fs::read_to_string(at("p.gv")).unwrap();
     let newer = newer
         .replace(
@@ -369,7 +369,8 @@ fn verdicts_tell_better_from_worse_and_from_nothing() {
     assert!(given.contains("class=\"verdict\">measured: &lt;fewer&gt;</p>"), "{given}");
 }
 
-/// Bytes of the report of PostgreSQL's server, 16,000 functions large, by a profile of it; None where there is no compiler.
+/// Size in bytes of the report on PostgreSQL's server, with 16,000 functions and this profile; `None` without a
+/// compiler.
 fn size_of_postgresql(folder: &Path) -> Option<u64> {
     const FUNCTIONS: usize = 16_000;
     let text = std::fs::read(folder.join("p.gv")).unwrap();
@@ -387,7 +388,7 @@ fn size_of_postgresql(folder: &Path) -> Option<u64> {
         .into_iter()
         .collect();
     assert!((1_000..2_000).contains(&names.len()), "{} functions", names.len());
-    // Profiled ones lie among the others.
+    // Profiled functions are among the others.
     let step = FUNCTIONS / names.len();
     let functions = (0..FUNCTIONS).map(|at| match names.get(at / step).filter(|_| at % step == 0) {
         Some(name) => (name.clone(), 40 + at * 7919 % 900),
@@ -415,7 +416,7 @@ fn a_report_of_postgresql_has_at_most_1_6_mb() {
     assert!((400_000..=1_600_000).contains(&size), "{size} bytes");
 }
 
-/// The same of a profile as large, with names as long.
+/// The same with a profile of the same size, with names of the same length.
 #[test]
 fn a_report_as_large_as_that_of_postgresql_has_at_most_1_6_mb() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Transcripts: what each command prints. `tests/golden/cli/COMMAND.txt` is a session in a shell, in a folder of its own with the
-//! files of `tests/golden/cli/inputs`:
+//! Transcripts: the output of each command. `tests/golden/cli/COMMAND.txt` is a shell session, in a separate folder
+//! with the files in `tests/golden/cli/inputs`:
 //!
 //! ```text
 //! # a comment
@@ -29,7 +29,7 @@ fn commands() -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// A folder with the inputs, and in `bin` the program under its name.
+/// Makes a folder with the inputs, and with the program in `bin`.
 fn prepared() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().prefix("transcript").tempdir().unwrap();
     for input in std::fs::read_dir(folder_of_goldens().join("inputs")).unwrap() {
@@ -41,7 +41,7 @@ fn prepared() -> tempfile::TempDir {
     folder
 }
 
-/// Runs a line in bash, with an environment that says nothing of the machine.
+/// Runs a line in bash, with an environment that is independent of the machine.
 fn run(folder: &Path, line: &str) -> std::process::Output {
     let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
@@ -61,7 +61,7 @@ fn run(folder: &Path, line: &str) -> std::process::Output {
         .unwrap()
 }
 
-/// Adds lines, each behind its mark, without what varies from one machine to the next.
+/// Adds lines, each after its mark, without data that varies between machines.
 fn add(text: &mut String, mark: char, bytes: &[u8], folder: &Path) {
     let version = format!("sediment {}", env!("CARGO_PKG_VERSION"));
     let said = String::from_utf8_lossy(bytes)
@@ -77,7 +77,7 @@ fn add(text: &mut String, mark: char, bytes: &[u8], folder: &Path) {
     }
 }
 
-/// The session that a golden file holds, as it goes today.
+/// Runs the session in a golden file again.
 fn replayed(golden: &str) -> String {
     let folder = prepared();
     let mut text = String::new();
@@ -113,7 +113,7 @@ fn sessions_go_as_their_transcripts_say() {
     assert!(differing.is_empty(), "SEDIMENT_BLESS=1 rewrites them:\n{}", differing.join("\n"));
 }
 
-/// In what a session differs from its transcript.
+/// Returns the difference between a session and its transcript.
 fn differs(file: &Path) -> Option<String> {
     let golden = std::fs::read_to_string(file).unwrap();
     let now = replayed(&golden);

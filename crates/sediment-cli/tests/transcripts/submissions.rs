@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Users' submissions merged into a package's profile; profiles compared in words and by git; the pages of the manual.
+//! Merges of users' submissions into a package's profile; comparisons of profiles as text and in git; the pages of the
+//! manual.
 
 use crate::running::{code, done, err, sediment};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A recording of one program: functions that main calls, so often each.
+/// A recording of one program: functions that main calls, with their numbers of calls.
 fn recording(folder: &Path, name: &str, calls: &[(&str, u64)]) {
     let total: u64 = calls.iter().map(|(_, count)| count).sum();
     let mut text = format!(
@@ -23,7 +24,7 @@ fn recording(folder: &Path, name: &str, calls: &[(&str, u64)]) {
     std::fs::write(folder.join(name), text + "}\n").unwrap();
 }
 
-/// The same of a program that calls a library, too.
+/// The same for a program that also calls a library.
 fn of_library(folder: &Path, name: &str, calls: &[(&str, u64)], of_library: u64) {
     recording(folder, name, calls);
     let text = std::fs::read_to_string(folder.join(name)).unwrap();
@@ -80,8 +81,8 @@ fn who_sends_much_counts_no_more_than_the_cap() {
     assert!(!at.join("other.gv").exists());
 }
 
-/// Beside -o they would mean nothing, and -o would write what was only to be tried.
-/// Sums of rows, as SQL makes them.
+/// With -o these options would have no effect, and -o would write a result that was only to be tried. Sums of rows, as
+/// SQL makes them.
 const SUMS: &str = "
 import json, sqlite3, sys
 columns = ['kind', 'dso', 'name', 'file', 'callee_dso', 'callee_name', 'callee_file', 'detail', 'weight', 'first_use']
@@ -109,7 +110,7 @@ fn sums_of_a_query_engine_are_the_merged_profile() {
     let numbers =
         |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["profile"].as_u64().unwrap();
     assert_eq!(rows.lines().map(numbers).max(), Some(inputs.len() as u64 - 1));
-    // Rows that nobody added up, in another order.
+    // Rows that were not added up, in another order.
     let reversed: Vec<&str> = rows.lines().rev().collect();
     std::fs::write(at.join("reversed.json"), reversed.join("\n")).unwrap();
     assert_eq!(done(&sediment(at, &["merge", "reversed.json"])), merged);
@@ -180,7 +181,8 @@ fn submissions_of_another_version_are_skipped() {
     }
     let arguments = ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "old.gv"];
     assert_eq!(code(&sediment(at, &arguments)), 5);
-    // What runs in libraries is told apart from what the build no longer has; with nothing of the build there is nothing to judge.
+    // Functions of libraries are distinguished from functions that the build no longer has; without any function of the
+    // build nothing can be judged.
     of_library(at, "mixed.gv", &[("query", 1)], 3);
     of_library(at, "strange.gv", &[], 3);
     let arguments =
@@ -188,7 +190,7 @@ fn submissions_of_another_version_are_skipped() {
     let output = sediment(at, &arguments);
     let said = done(&output);
     assert!(said.contains(" 100.00 %: mixed.gv\n") && !said.contains("strange.gv"), "{said}");
-    // Of its own and of all in the profile.
+    // Of its own weight, and of the whole profile's.
     assert_eq!(said.matches(" 25.00 % of ").count(), 2, "{said}");
     assert!(err(&output).contains("skipped strange.gv: ") && err(&output).contains(" 0.01 % "), "{output:?}");
     let said = done(&sediment(at, &["merge", "--into", "any.gv", "--against", "app", "strange.gv"]));
@@ -210,7 +212,7 @@ fn a_difference_in_words() {
     assert!(same.contains("100.00 %") && !same.contains("query"), "{same}");
 }
 
-/// git shows the change of a profile as the lines that a person can read.
+/// git shows the change of a profile as readable lines.
 #[test]
 fn git_compares_by_lines() {
     let folder = folder();
@@ -257,7 +259,7 @@ fn other_files_are_compared_as_text() {
     assert_eq!(code(&sediment(at, &["diff", "none.gv"])), 1);
 }
 
-/// A compiler's estimates are no share of a run.
+/// A compiler's estimates are not shares of a run.
 #[test]
 fn a_profile_that_counts_nothing_is_shown_without_shares() {
     let folder = folder();
@@ -269,7 +271,7 @@ fn a_profile_that_counts_nothing_is_shown_without_shares() {
     assert!(said.ends_with("\nmain\nwork\nmain -> work estimated 2.50 for each\n"), "{said}");
 }
 
-/// As the page on packaging says it.
+/// As in the page on packaging.
 #[test]
 fn kept_profile_fades_by_its_own_weight() {
     let folder = folder();
@@ -351,7 +353,7 @@ fn names_of_packages_are_completed() {
     };
     assert_eq!(completed(&["sediment", "collect", "ba"]), "bash bash-doc");
     assert_eq!(completed(&["sediment", "collect", "bash", "''"]), "bash bash-doc jq");
-    // Behind options that take no value, of the command and of the program.
+    // After options without a value, of the command and of the program.
     for words in [
         &["sediment", "collect", "-v", "ba"][..],
         &["sediment", "collect", "--all", "ba"],
@@ -359,7 +361,7 @@ fn names_of_packages_are_completed() {
     ] {
         assert_eq!(completed(words), "bash bash-doc", "{words:?}");
     }
-    // Not where a value of an option, an option or a command is typed.
+    // Not at the position of an option's value, an option or a command.
     assert_eq!(completed(&["sediment", "collect", "--show", "--ro"]), "--root");
     for elsewhere in [
         &["sediment", "collect", "--method", "b"][..],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the program finds the symbols of what was recorded, and what it says where it finds none or those of another build.
+//! How the program finds the symbols of recorded files, and its messages if it finds none, or symbols of another build.
 
 use crate::running::{command, err};
 use std::path::Path;
@@ -10,7 +10,7 @@ use support::perf_data_writer::{Branch, CALL, PerfData};
 const BASE: u64 = 0x5555_5555_0000;
 const BUILD_ID: [u8; 20] = [0xab; 20];
 
-/// Runs the program with a home of its own, so that no cache of this machine counts.
+/// Runs the program with an empty home, so that this machine's caches have no effect.
 fn sediment(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments)
         .env("HOME", folder.join("home"))
@@ -25,7 +25,7 @@ fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Nine calls from `caller` (exported) to `callee` (known where there are symbols), in a program of this build-id.
+/// Nine calls from `caller` (exported) to `callee` (found only with symbols), in a program with this build-id.
 fn recording() -> Vec<u8> {
     let at = |offset: u64| BASE + CODE_OFFSET + offset;
     let mut file = PerfData::new();
@@ -45,12 +45,12 @@ fn debug_file(build_id: &[u8]) -> Vec<u8> {
     Elf { symbols, without_code: true, build_id: build_id.to_vec(), ..Elf::default() }.bytes()
 }
 
-/// The checksum of `.gnu_debuglink`.
+/// The checksum in `.gnu_debuglink`.
 fn checksum(bytes: &[u8]) -> u32 {
     sediment_core::binary::debug_link_checksum(bytes)
 }
 
-/// A folder with the recording, and below `machine` the files of the machine that was recorded.
+/// A folder with the recording, and below `machine` the files of the recorded machine.
 fn machine(program: &Elf, os: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("perf.data"), &recording());
@@ -61,7 +61,7 @@ fn machine(program: &Elf, os: &str) -> tempfile::TempDir {
 
 const IMPORT: [&str; 7] = ["-v", "import", "perf.data", "--symfs", "machine", "-o", "p.gv"];
 
-/// By its base name or its build-id; else it has no say, which is told.
+/// By its base name or its build-id; otherwise it is not used, which is reported.
 #[test]
 fn a_binary_is_taken_for_what_was_recorded() {
     let folder = machine(&stripped(), "");
@@ -108,7 +108,7 @@ fn debug_files_are_found_wherever_systems_keep_them() {
         );
         assert!(!err(&done).contains("warning: "), "{place}: {}", err(&done));
     }
-    // What lies there with another checksum or build-id is another's.
+    // A file with another checksum or build-id does not match.
     for (program, place) in [
         (linked, "machine/opt/tool.debug".to_owned()),
         (stripped(), format!("machine/usr/lib/debug/.build-id/ab/{rest}.debug")),
@@ -135,7 +135,7 @@ fn a_stripped_program_is_named_with_what_to_install() {
         assert!(done.status.success(), "{}", err(&done));
         assert!(err(&done).contains(command), "{os}: {}", err(&done));
     }
-    // Where nothing is left to name, it fails, and says the same.
+    // If nothing can be named, it fails, with the same message.
     let nothing = Elf { exported: Vec::new(), ..stripped() };
     let folder = machine(&nothing, "ID=fedora\n");
     let done = sediment(folder.path(), &IMPORT);
@@ -158,7 +158,7 @@ fn a_program_of_another_build_is_refused_with_both_build_ids() {
     let forced = sediment(folder, &[&IMPORT[..], &["--ignore-build-id"]].concat());
     assert!(forced.status.success(), "{}", err(&forced));
 
-    // A copy that perf or debuginfod kept is of the right build, and taken instead.
+    // A copy by perf or debuginfod has the right build, and is used instead.
     let right = Elf {
         symbols: Some(vec![Function::global("caller", 0, 16), Function::global("callee", 32, 16)]),
         ..stripped()

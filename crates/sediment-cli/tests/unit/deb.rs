@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Source packages of Debian as `package deb` changes them: `control` and `rules`.
+//! Changes of `package deb` to Debian source packages: `control` and `rules`.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn without_debhelper_there_is_no_place_for_it() {
     assert!(error.to_string().contains("debhelper"), "{error}");
 }
 
-/// Over several lines, and in a file of the package's own.
+/// On several lines, and in a separate file of the package.
 #[test]
 fn dh_is_found_where_it_is_called() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -157,7 +157,7 @@ fn dh_is_found_in_rules() {
     }
 }
 
-/// Of all fields of build dependencies, debhelper takes a sequence once.
+/// debhelper loads a sequence only once from all fields with build dependencies.
 #[test]
 fn a_sequence_that_is_there_is_not_added() {
     let control = |field: &str| {

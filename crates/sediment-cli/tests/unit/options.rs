@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tree of commands: how options are named and described, and that former spellings are still read.
+//! Checks the tree of commands: names and descriptions of options, and former spellings, which must still be accepted.
 
 #[path = "../running/words.rs"]
 mod words;
@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Parser};
 use std::ffi::OsString;
 
-/// Names of values on command lines: one for each thing.
+/// Names of values on command lines: one for each kind of value.
 const METAVARS: &[&str] = &[
     "AFTER",
     "ARGUMENT",
@@ -58,7 +58,7 @@ const METAVARS: &[&str] = &[
     "WHEN",
 ];
 
-/// Every command with its path, but those of the help and of packagers.
+/// Collects every command with its path, except help and commands for packagers.
 fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
     let path = format!("{path} {}", command.get_name()).trim().to_owned();
     for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
@@ -96,7 +96,7 @@ fn one_thing_has_one_name() {
     }
 }
 
-/// True if an option's value is read, whatever else the command line lacks.
+/// True if an option's value is accepted, whatever else is missing on the command line.
 fn is_read(path: &str, option: &str, value: &str) -> bool {
     let words = path.split(' ').chain([option, value]);
     let refused = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
@@ -106,10 +106,11 @@ fn is_read(path: &str, option: &str, value: &str) -> bool {
         .is_none_or(|error| !refused.contains(&error.kind()))
 }
 
-/// Percentages, times and sizes are spelled alike, whatever the command.
+/// Percentages, times and sizes have the same spelling in all commands.
 #[test]
 fn one_unit_has_one_spelling() {
-    // By metavar: values of one meaning, of which an option reads all or, beyond its range, none; and no value.
+    // By metavar: spellings with the same meaning, all of which an option accepts, or none if they are out of range;
+    // and an invalid value.
     let spellings: &[(&str, &[&[&str]], &str)] = &[
         ("PERCENT", &[&["1", "1%", "1 %"], &["50", "50%", "50 %"], &["0.5", "0.5%"]], "half"),
         ("SECONDS", &[&["90", "90s", "1.5m"], &["7200", "120m", "2h"]], "90 days"),
@@ -132,7 +133,7 @@ fn one_unit_has_one_spelling() {
     }
 }
 
-/// An option with a value has a default, says what holds without it, or is required.
+/// An option with a value has a default, states the behaviour without it, or is required.
 #[test]
 fn every_option_has_help_that_says_its_default() {
     for (path, command) in commands() {
@@ -152,7 +153,7 @@ fn every_option_has_help_that_says_its_default() {
     }
 }
 
-/// What was removed is refused by an error of its own.
+/// Removed options are refused with an error of their own.
 #[test]
 fn former_command_lines_are_still_read() {
     let lines = include_str!("../../../../tests/golden/cli/former-commands.list");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Specs as `package rpm` changes them, text by text.
+//! Changes of `package rpm` to spec files, text by text.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn existing_style_of_a_spec_is_kept() {
     assert!(new.starts_with("%bcond docs 1\n%bcond sediment 1\n"), "{new}");
 }
 
-/// rpm takes the second for a section, too.
+/// rpm treats the second as a section, too.
 #[test]
 fn a_section_behind_two_signs() {
     let after =
@@ -95,7 +95,7 @@ fn sources_that_are_there_and_several_profiles() {
     let after = change(&there, &names, Some(90), &|| None).unwrap().text;
     assert!(after.contains("Source9:\tfoo.gv\nSource10:\tbar.prof\nBuildRequires"), "{after}");
     assert!(after.contains("%sediment_prep %{SOURCE9} %{SOURCE10}}"), "{after}");
-    // Where conditions decide whether it is there, or which number it has.
+    // If conditions decide whether it exists, or which number it has.
     let numbered = refused(&SPEC.replace("more.conf", "foo.gv"));
     assert!(numbered.starts_with("line 6: "), "{numbered}");
     let unnumbered = SPEC.replace("%endif\nBuildRequires", "%endif\nSource: foo.gv\nBuildRequires");
@@ -182,7 +182,8 @@ fn unsupported_specs_are_refused() {
     }
 }
 
-/// By what rpm says, else by the conditions that the spec sets itself; a sub-package's is not the package's.
+/// From rpm's answer, otherwise from the conditions that the spec file itself sets; a sub-package's noarch is not the
+/// package's.
 #[test]
 fn noarch_under_a_condition() {
     let under = |condition: &str| {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Circles: files and folders side by side that use one another. A folder's mod.rs (lib.rs, main.rs) is above its parts: it may use
-//! them, and they what it declares; what it only hands on from a part counts as that part.
+//! Finds cycles: sibling files and folders that use one another. A folder's mod.rs (lib.rs, main.rs) is above its
+//! parts: it may use them, and they may use its own declarations; an item that it re-exports from a part counts as that
+//! part's.
 
 use super::tree::{code_of, files_below, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A module, as the names that lead to it from the crate's root.
+/// A module, as its path from the crate's root.
 type ModulePath = Vec<String>;
 
-/// Which file or folder uses which beside it, by the folder that has both.
+/// Which file or folder uses which sibling, by the folder that contains both.
 pub type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 /// Reads the modules of a crate.
@@ -19,7 +20,7 @@ pub fn uses(source: &Path) -> Uses {
 }
 
 fn uses_of(files: &BTreeMap<ModulePath, String>) -> Uses {
-    // What a mod.rs hands on: the name, and the module that has it.
+    // Re-exports of a mod.rs: the name, and the module that has it.
     let mut handed_on: BTreeMap<ModulePath, ModulePath> = BTreeMap::new();
     for (here, code) in files {
         for path in paths(code, here) {
@@ -46,7 +47,7 @@ fn uses_of(files: &BTreeMap<ModulePath, String>) -> Uses {
     uses
 }
 
-/// The files and folders of each folder that use one another in a circle, as `folder: one, other`.
+/// Returns the files and folders of each folder that use one another in a cycle, as `folder: one, other`.
 pub fn circles(uses: &Uses) -> Vec<String> {
     let mut found = Vec::new();
     for (folder, uses) in uses {
@@ -76,7 +77,7 @@ pub fn circles(uses: &Uses) -> Vec<String> {
     found
 }
 
-/// The module that a file is.
+/// Returns the module of a file.
 fn module(source: &Path, path: &Path) -> ModulePath {
     let inside = path.strip_prefix(source).unwrap().with_extension("");
     let mut module: ModulePath =
@@ -87,20 +88,21 @@ fn module(source: &Path, path: &Path) -> ModulePath {
     module
 }
 
-/// The longest beginning of a path that is a module.
+/// Returns the longest beginning of a path that is a module.
 fn longest<'a>(files: &BTreeMap<ModulePath, String>, path: &'a [String]) -> &'a [String] {
     let lengths = (0..=path.len()).rev();
     lengths.map(|length| &path[..length]).find(|beginning| files.contains_key(*beginning)).unwrap_or_default()
 }
 
-/// Every path from the crate's root that code of a module mentions, in `use` or elsewhere, each name of a group on its own.
+/// Returns every path from the crate's root in the code of a module, in `use` or elsewhere, with each name of a group
+/// separately.
 fn paths(code: &str, here: &[String]) -> Vec<Vec<String>> {
     let beginnings = ["crate::", "super::", "self::", "use "];
     let leaves = beginnings.iter().flat_map(|beginning| leaves_from(code, beginning));
     leaves.filter_map(|leaf| absolute(&leaf, here)).collect()
 }
 
-/// The leaves of every tree of names that begins with this word.
+/// Returns the leaves of every tree of names that begins with this word.
 fn leaves_from<'a>(code: &'a str, beginning: &str) -> Vec<Vec<&'a str>> {
     let mut leaves = Vec::new();
     for (at, _) in code.match_indices(beginning) {
@@ -111,7 +113,8 @@ fn leaves_from<'a>(code: &'a str, beginning: &str) -> Vec<Vec<&'a str>> {
     leaves
 }
 
-/// A path from the crate's root. One that begins with no known word is of a part of the module, or of another crate, which is no module.
+/// Returns a path from the crate's root. A path that begins with an unknown word belongs to a part of the module, or to
+/// another crate, which is not a module.
 fn absolute(path: &[&str], here: &[String]) -> Option<Vec<String>> {
     let ups = path.iter().take_while(|&&name| name == "super").count();
     let (up, rest) = match *path.first()? {
@@ -123,7 +126,7 @@ fn absolute(path: &[&str], here: &[String]) -> Option<Vec<String>> {
     Some(here[..kept].iter().cloned().chain(rest.iter().map(|&name| name.to_owned())).collect())
 }
 
-/// The leaves of a tree of names such as `a::{b, c::d}`; returns what stands behind it.
+/// Collects the leaves of a tree of names such as `a::{b, c::d}`; returns the text after it.
 fn leaves_of<'a>(tree: &'a str, before: &[&'a str], leaves: &mut Vec<Vec<&'a str>>) -> &'a str {
     let tree = tree.trim_start();
     if let Some(mut group) = tree.strip_prefix('{') {
@@ -133,7 +136,7 @@ fn leaves_of<'a>(tree: &'a str, before: &[&'a str], leaves: &mut Vec<Vec<&'a str
                 return behind;
             }
             let behind = leaves_of(group, before, leaves).trim_start();
-            // `as` and what else stands between two names.
+            // `as`, and other text between two names.
             let Some(end) = behind.find([',', '}']) else { return "" };
             group = behind[end..].strip_prefix(',').unwrap_or(&behind[end..]);
         }
@@ -171,12 +174,12 @@ fn circles_are_found() {
         ]),
         ["the crate: a, b, c"]
     );
-    // Handed on by the file above, and from within folders.
+    // Re-exported by the parent file, and from inside folders.
     assert_eq!(found(&[root, ("a", "use crate::Thing;"), ("b", "use crate::a::X;")]), ["the crate: a, b"]);
     let folder =
         [root, ("a", "mod d; mod e;"), ("a/d", "use super::e::X;"), ("a/e", "use crate::{a::d::Y, b::Z};")];
     assert_eq!(found(&folder), ["a: d, e"]);
     assert_eq!(found(&[folder[0], folder[1], folder[2], ("b", "use crate::a::W;")]), [""; 0]);
-    // What a mod.rs declares itself its parts may use, and it them.
+    // Parts may use items that a mod.rs itself declares, and it may use them.
     assert_eq!(found(&[root, ("a", "mod d; use d::Y; pub struct X;"), ("a/d", "use super::X;")]), [""; 0]);
 }

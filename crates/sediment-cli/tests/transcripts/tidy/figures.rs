@@ -1,49 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures that the page of results quotes from proofs: each stands in the row of the proof that the link beside it names, whole and with the same unit.
-//! A paragraph, list item or row of a table with a measured figure has such a link. README's figures stand on the page of results.
+//! Checks figures that the page of results quotes from proofs: each must be in the row of the proof named by the link
+//! next to it, with all digits and the same unit. Every paragraph, list item or table row with a measured figure must
+//! have such a link. README's figures must be on the page of results.
 
 use super::pages::passages;
 use super::tree::{files, files_below, read, relative, root};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Units as documents and proofs write them, the longer before those that they begin with.
+/// Units in documents and proofs; a unit comes before its prefixes.
 const UNITS: [&str; 13] = ["MB/s", "GB/s", "KiB", "MiB", "GiB", "kB", "MB", "GB", "ms", "µs", "ns", "%", "s"];
 
-/// A figure: its digits without separators of thousands, and its unit, if one follows.
+/// A figure: its digits without thousands separators, and its unit if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Figure {
     number: String,
     unit: Option<&'static str>,
-    /// A sign before it: then a change in per cent may stand for a ratio of the same line.
+    /// A sign before it: then a change in per cent may correspond to a ratio in the same line.
     sign: Option<char>,
 }
 
 impl Figure {
-    /// Worth a proof: with a unit of its own, a decimal point, or three digits and more.
+    /// True if it needs a proof: it has a unit, a decimal point, or at least three digits.
     fn is_quoted(&self) -> bool {
         self.unit == Some("%") || self.number.contains('.') || self.number.len() >= 3
     }
 
-    /// A change or ratio that only a measurement gives: `-70 %`, `0.301`.
+    /// True for a change or ratio that can only be measured: `-70 %`, `0.301`.
     fn is_measured(&self) -> bool {
         let decimals = self.number.split_once('.').map_or("", |(_, digits)| digits);
-        // Versions have two points.
+        // Versions contain two points.
         let is_ratio = decimals.len() >= 3 && !decimals.contains('.');
         self.unit == Some("%") && self.sign.is_some() || self.unit.is_none() && is_ratio
     }
 
-    /// As a document writes it.
+    /// Formats it as in a document.
     fn written(&self) -> String {
         self.unit.map_or_else(|| self.number.clone(), |unit| format!("{} {unit}", self.number))
     }
 
-    /// Looks it up among the figures of rows. In tables the unit may stand in the heading of the column.
+    /// True if it is among the figures of rows. In tables the unit may be in the heading of the column.
     fn stands_in(&self, proven: &BTreeSet<Figure>) -> bool {
         let has = |unit| proven.iter().any(|figure| figure.number == self.number && figure.unit == unit);
         has(self.unit) || has(None)
     }
 
-    /// A signed change in per cent (`-70 %`) that follows from a ratio (`0.301`), rounded as it is written.
+    /// True for a signed change in per cent (`-70 %`) that follows from a ratio (`0.301`), rounded to its number of
+    /// digits.
     fn follows_from(&self, ratio: &Figure) -> bool {
         let (Ok(change), Ok(value)) = (self.number.parse::<f64>(), ratio.number.parse::<f64>()) else {
             return false;
@@ -58,7 +60,8 @@ impl Figure {
     }
 }
 
-/// The figures of a text. What is a part of a name, a date or a hash (`x86-64`, `2026-11-21`, `ec9481cb`) is none.
+/// Returns the figures in a text. A part of a name, a date or a hash (`x86-64`, `2026-11-21`, `ec9481cb`) is not a
+/// figure.
 fn figures(text: &str) -> Vec<Figure> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -67,7 +70,7 @@ fn figures(text: &str) -> Vec<Figure> {
         let tail = &rest[start..];
         let mut end =
             tail.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(tail.len());
-        // A list without blanks, or the end of a sentence, is no part of the number.
+        // A comma in a list without blanks, or the end of a sentence, is not part of the number.
         let token = tail[..end].trim_end_matches(['.', ',']);
         let groups: Vec<&str> = token.split(',').collect();
         let whole = groups.iter().skip(1).all(|group| group.split('.').next().is_some_and(|g| g.len() == 3));
@@ -103,17 +106,18 @@ fn figures(text: &str) -> Vec<Figure> {
     found
 }
 
-/// A row of a table, a list item, a paragraph or a line of a terminal, in a proof.
+/// A table row, a list item, a paragraph or a terminal line in a proof.
 struct ProofEntry<'a> {
-    /// The headings above it; the page's title above the first section alone.
+    /// The headings above it; the page's title only above the first section.
     headings: Vec<&'a str>,
-    /// Of a table.
+    /// Cells of a table row.
     cells: Option<Vec<String>>,
     text: String,
 }
 
 impl ProofEntry<'_> {
-    /// A word is a heading above the row, a cell of it, or stands in its text between other signs than those of names.
+    /// True if a word is a heading above the row, a cell of it, or occurs in its text between characters that do not
+    /// belong to names.
     fn has(&self, word: &str) -> bool {
         self.headings.contains(&word)
             || match &self.cells {
@@ -126,7 +130,7 @@ impl ProofEntry<'_> {
     }
 }
 
-/// The rows of a proof. Versions of tools and hashes of inputs are none.
+/// Returns the rows of a proof. Versions of tools and hashes of inputs do not count.
 fn rows(proof: &str) -> Vec<ProofEntry<'_>> {
     let mut rows: Vec<ProofEntry> = Vec::new();
     let mut headings: Vec<(usize, &str)> = Vec::new();
@@ -134,7 +138,7 @@ fn rows(proof: &str) -> Vec<ProofEntry<'_>> {
     for line in proof.split("\n## Made with").next().unwrap_or_default().lines() {
         let text = line.trim();
         let level = text.chars().take_while(|c| *c == '#' && !fenced).count();
-        // A benchmark's second line has its throughput.
+        // A benchmark's second line contains its throughput.
         let is_item =
             (fenced || text.starts_with("- ") || line.starts_with("    ")) && !text.starts_with('│');
         if text.starts_with("```") {
@@ -160,12 +164,13 @@ fn rows(proof: &str) -> Vec<ProofEntry<'_>> {
     rows
 }
 
-/// A link to a proof. Its title names the rows of the figures beside it: words of a row between ` + `, rows between `;`.
+/// A link to a proof. Its title has the rows of the figures next to it: words of a row are separated by ` + `, rows by
+/// `;`.
 #[derive(Clone)]
 struct Quote<'a> {
     name: &'a str,
     figures: BTreeSet<Figure>,
-    /// Keys that fit no row, or several.
+    /// Keys that match no row, or several.
     wrong: Vec<String>,
 }
 
@@ -190,14 +195,14 @@ impl<'a> Quote<'a> {
     }
 }
 
-/// Faults of a passage: figures that do not stand in the rows that the links next before and behind them name.
+/// Returns the faults of a passage: figures that are not in the rows named by the previous and next links.
 fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
     let mut parts: Vec<(Vec<Figure>, Option<Quote>)> = Vec::new();
     let mut figures_before = Vec::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("](") {
         figures_before.extend(figures(before));
-        // The title may have brackets of its own.
+        // The title may contain brackets.
         let title = after.find('"').filter(|at| !after[..*at].contains(')')).map_or(0, |at| at + 1);
         let end =
             title + after[title..].find(if title > 0 { "\"" } else { ")" }).unwrap_or(after.len() - title);
@@ -243,17 +248,17 @@ fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
     found
 }
 
-/// A passage without what stands between backticks.
+/// Returns a passage without text between backticks.
 fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// Numbers that look measured and are settings or examples.
+/// Numbers that look measured but are settings or examples.
 const GIVEN: &[&str] = &["0.000000", "0.005"];
 
 #[test]
 fn quoted_figures_stand_in_the_rows_of_their_proofs() {
-    // Reports within proofs are Markdown, with signs escaped.
+    // Reports within proofs are Markdown, with escaped characters.
     let folder = root().join("docs/proofs");
     let documents = ["docs/results.md"].map(|page| root().join(page));
     let proofs = files_below(&folder, "md");
@@ -283,7 +288,7 @@ fn figures_of_the_readme_stand_in_the_results() {
     assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
 }
 
-/// Lines of pictures without a link in their passage or the next, which says what they show.
+/// Returns lines with pictures but without a link, in their passage or the next, to an explanation.
 fn without_caption(page: &str) -> Vec<usize> {
     let passages = passages(page);
     let pictures =
@@ -314,13 +319,13 @@ fn figures_of_other_rows_are_found() {
     let cases: &[(&str, &[&str])] = &[
         ("0.301 of 1,079,742, 99.55 %, in 12 ms, p = 2.3e-8 ([one](proofs/one.md \"99.55 % + a\"))", &[]),
         ("0.301, 11.5 % ([one](proofs/one.md \"11.5\"))", &[]),
-        // It stands in another row, or none is named.
+        // It is in another row, or no row is named.
         ("0.302 ([one](proofs/one.md \"a + 11.5\"))", &["0.302"]),
         ("0.301 ([one](proofs/one.md \"a-b, `c`\"))", &["key", "0.301"]),
         ("0.301 ([one](proofs/one.md \"a-b, c\"))", &["0.301"]),
         ("0.301 ([one](proofs/one.md))", &["0.301"]),
         ("0.301 and 0.302 ([one](proofs/one.md \"a + 11.5; a-b, c\"))", &[]),
-        // A key that fits two rows, or none.
+        // A key that matches two rows, or none.
         ("0.301 ([one](proofs/one.md \"a\"))", &["key"]),
         ("0.301 ([one](proofs/one.md \"a + b\"))", &["key", "0.301"]),
         (

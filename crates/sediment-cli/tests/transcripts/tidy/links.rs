@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links of documents: files and headings are there.
+//! Checks that files and headings in links of documents exist.
 
 use super::tree::{files, read, relative};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The anchors that forges and mdBook give the headings of a page: letters, digits, `-` and `_`, blanks as `-`.
+/// Anchors of a page's headings in forges and mdBook: letters, digits, `-` and `_`, with `-` for blanks.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut fenced = false;
@@ -28,7 +28,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     found
 }
 
-/// Links of a page that lead nowhere. Code and other places than files are none.
+/// Returns broken links of a page. Ignores code, and links to other places than files.
 fn broken(path: &Path, page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let lines = page.lines().filter(|line| !line.starts_with("    "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The house rules of ARCHITECTURE.md, executable: who may use whom, tables against docs, links, sizes, figures against proofs, skipped tests.
-//! They need no git: a release's tarball passes them, too.
+//! Checks the rules in ARCHITECTURE.md: allowed dependencies, tables and their documentation, links, sizes, figures and
+//! their proofs, skipped tests. They do not need git, so they also run on a release's tarball.
 
 mod circles;
 mod figures;
@@ -71,7 +71,7 @@ fn files_stay_small_and_carry_their_licence() {
     }
 }
 
-/// A `let` within a chain of conditions needs Rust 1.88, and the oldest that builds the program is 1.85. No lint knows.
+/// A `let` within a chain of conditions needs Rust 1.88, but the oldest supported version is 1.85. No lint checks that.
 #[test]
 fn conditions_are_those_of_the_oldest_rust() {
     let chained = |code: &str| {
@@ -86,7 +86,7 @@ fn conditions_are_those_of_the_oldest_rust() {
     }
 }
 
-/// Temporary folders are private, whatever the umask, as one function makes them all.
+/// Temporary folders are private, whatever the umask, because one function makes all of them.
 #[test]
 fn temporary_folders_are_made_in_one_place() {
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {

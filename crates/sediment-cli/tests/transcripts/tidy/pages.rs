@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The passages of a page, and the words that proofs begin with.
+//! The passages of a page, and the summaries at the beginning of proofs.
 
 use super::tree::{read, root};
 
-/// A paragraph, list item or row of a table as it is written, its lines joined, and the line it starts on, from 1. Code in blocks is none.
+/// Returns the paragraphs, list items and table rows of a page, each with its lines joined and its first line number,
+/// from 1. Code blocks do not count.
 pub fn passages(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut open, mut fenced, mut indented, mut after_blank) = (false, false, false, true);
@@ -30,14 +31,14 @@ pub fn passages(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The text of a list item.
+/// Returns the text of a list item.
 fn item(text: &str) -> Option<&str> {
     let (mark, rest) = text.split_once(' ')?;
     let numbered = mark.strip_suffix('.').is_some_and(|digits| digits.parse::<u32>().is_ok());
     (mark == "-" || mark == "*" || numbered).then_some(rest)
 }
 
-/// The first paragraph of a script's comment, as `scripts/prove` writes it into the page.
+/// Returns the first paragraph of a script's comment, which `scripts/prove` writes into the page.
 fn summary(script: &str) -> String {
     let comment = script.lines().skip(3).map_while(|line| line.strip_prefix("# "));
     comment.collect::<Vec<_>>().join(" ")

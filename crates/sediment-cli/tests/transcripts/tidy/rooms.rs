@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file may use which within a crate: the line of its rooms, circles, siblings of one kind, and rooms without names or files.
+//! Checks which files may use which within a crate: the order of its rooms, cycles, siblings of one kind, and rooms
+//! without names or files.
 
 use super::circles::{circles, uses};
 use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The files and folders of each crate, left to right. Each may use those before it, and never those after it. Cargo keeps the
-/// crates apart; this is what it cannot see.
+/// The files and folders of each crate in order. Each may use earlier ones, but never later ones. Cargo separates
+/// crates; this test checks the order that Cargo cannot see.
 const LINES: &[(&str, &str)] = &[
     (
         "sediment-core",
@@ -33,8 +34,8 @@ const LINES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Folders whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
-/// shared ground of the folder.
+/// Folders whose files are siblings of one kind, with one row of a table each: siblings do not use one another. The
+/// listed files are shared by the folder.
 const KINDS: &[(&str, &str, &[&str])] = &[
     (
         "sediment-read",
@@ -53,14 +54,14 @@ const KINDS: &[(&str, &str, &[&str])] = &[
             "protobuf",
         ],
     ),
-    // The affinity layout chooses among the others.
+    // The affinity layout chooses from the others.
     ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),
     ("sediment-order", "link", &["mod", "sections", "objects", "align"]),
     ("sediment-record", "", &["lib", "attend", "tracing"]),
     ("sediment-measure", "", &["lib", "processor", "statistics"]),
 ];
 
-/// Rooms, folders and files that work on ids and integers alone: no names, no files, no ELF.
+/// Rooms, folders and files that use only ids and integers: no names, no files, no ELF.
 const NAMELESS: &[(&str, &str)] = &[
     ("sediment-core", "callgraph"),
     ("sediment-order", "model"),
@@ -71,26 +72,26 @@ const NAMELESS: &[(&str, &str)] = &[
     ("sediment-order", "order/score"),
 ];
 
-/// Types that tell functions by name.
+/// Types that identify functions by name.
 const NAMES: &[&str] = &["FunctionTable", "FunctionKey", "BuiltGraph"];
 
-/// Crates that work on values: they open no file, start no process, read no clock and print nothing.
+/// Crates without side effects: they open no files, start no processes, read no clock and print nothing.
 const PURE: &[&str] = &["sediment-core", "sediment-read", "sediment-order"];
 
-/// Files in `commands` that are no command of their own: the original's commands, which are names of the program.
+/// Files in `commands` that are not commands: upstream sediment's commands, which are names of the program.
 const NO_COMMANDS: &[&str] = &["legacy", "mod"];
 
 fn source(name: &str) -> PathBuf {
     root().join("crates").join(name).join("src")
 }
 
-/// The file (without .rs) or folder below a folder that a path leads through.
+/// Returns the file (without .rs) or folder directly below a folder on a path.
 fn file_below(folder: &Path, path: &Path) -> String {
     let inside = path.strip_prefix(folder).unwrap().with_extension("");
     inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
 }
 
-/// The files and folders right below a folder.
+/// Returns the files and folders directly below a folder.
 fn parts(folder: &Path) -> BTreeSet<String> {
     let all = files_below(folder, "rs");
     let parts = all.iter().map(|path| file_below(folder, path));
@@ -120,7 +121,7 @@ fn data_flows_left_to_right() {
     }
 }
 
-/// Files and folders side by side never use one another in a circle, in any folder of any crate.
+/// In every folder of every crate, sibling files and folders never use one another in a cycle.
 #[test]
 fn there_are_no_circles() {
     for (name, _) in LINES {
@@ -182,7 +183,7 @@ fn rooms_do_not_know_what_they_must_not() {
     }
 }
 
-/// One file or folder a command, and a command for each.
+/// Every file or folder is a command, and every command has one.
 #[test]
 fn commands_are_commands() {
     let folder = source("sediment-cli").join("commands");

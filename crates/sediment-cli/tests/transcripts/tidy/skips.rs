@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A test that ends early says why.
+//! Checks that a test that ends early states the reason.
 
 use super::tree::{files_below, read, relative, root};
 
-/// The Rust sources of all tests, unit tests among them.
+/// Returns the Rust sources of all tests, including unit tests.
 fn tests() -> Vec<(String, String)> {
     let paths = files_below(&root().join("crates"), "rs");
     let named = paths.iter().map(|path| (relative(path), read(path)));
@@ -17,7 +17,7 @@ fn tests() -> Vec<(String, String)> {
     tests.collect()
 }
 
-/// The body of each function without parameters and result, as tests and cases are.
+/// Returns the body of each function without parameters and result, which may be a test or a case.
 fn cases(text: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for part in text.split("\nfn ").chain(text.split("\npub fn ")).skip(1) {
@@ -29,7 +29,8 @@ fn cases(text: &str) -> Vec<(&str, &str)> {
     found
 }
 
-/// Ways to end or ignore a test that say no reason, or do not fail where all is required.
+/// Returns the ways in which a text ends or ignores a test without a reason, or does not fail if everything is
+/// required.
 fn silent_skips(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for way in ["SEDIMENT_REQUIRE_ALL", "with_ignored_flag", "eprintln!(\"skipped"] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The public interface of the libraries: a function, constant or module is public because another crate, a test, an example, a
-//! benchmark, a fuzz target or the fleet names it. Types are public where a signature has them, which the compiler checks.
+//! Checks the public interface of the libraries: a function, constant or module is public only if another crate, a
+//! test, an example, a benchmark, a fuzz target or the fleet uses it. The compiler checks that types in public
+//! signatures are public.
 
 use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;

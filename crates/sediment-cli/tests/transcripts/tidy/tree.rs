@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 pub use support::root;
 
-/// All files but what builds leave, sorted.
+/// Returns all files except build outputs, sorted.
 pub fn files() -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(&root(), &mut found);
     found
 }
 
-/// The files below a folder whose names have this ending, sorted.
+/// Returns the files below a folder with this extension, sorted.
 pub fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(folder, &mut found);
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A source text without its comments and without its unit tests, which may look anywhere.
+/// Returns a source text without comments and without unit tests, which may use anything.
 pub fn code_of(text: &str) -> String {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
