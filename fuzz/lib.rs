@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared part of the targets: the check of the tests, with its counting allocator, under libFuzzer.
+//! The shared part of the targets, which runs the check of the tests, with its counting allocator, under libFuzzer.
 
 #[path = "../crates/sediment-order/tests/bounds/fuzz_check.rs"]
 mod fuzz_check;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[global_allocator]
 static ALLOCATOR: fuzz_check::Counting = fuzz_check::Counting;
 
-/// The program of a target, which has the name of the target.
+/// Defines the program of a target; both have the same name.
 #[macro_export]
 macro_rules! target {
     () => {
@@ -26,7 +26,7 @@ macro_rules! target {
     };
 }
 
-/// Checks one input, and says when more memory was taken than ever before.
+/// Checks one input, and prints a line if it took more memory than any input before.
 pub fn check(target: &str, bytes: &[u8]) -> libfuzzer_sys::Corpus {
     static SAID: AtomicUsize = AtomicUsize::new(0);
     fuzz_check::check_once(target, bytes);
@@ -39,7 +39,8 @@ pub fn check(target: &str, bytes: &[u8]) -> libfuzzer_sys::Corpus {
     libfuzzer_sys::Corpus::Keep
 }
 
-/// Changes an input: three times in four so that it stays well-formed, where that is known for the target; else blindly.
+/// Changes an input. If the target's format is known, three of four changes keep the input well-formed; the others are
+/// blind.
 pub fn mutate(target: &str, data: &mut [u8], size: usize, most: usize, seed: u32) -> usize {
     let mutant = if seed % 4 == 0 { None } else { mutate::mutate(target, &data[..size], most, u64::from(seed)) };
     match mutant {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs every input that fuzzing left in fuzz/corpus and fuzz/regressions, and every golden of the readers, through the check
-//! of the fuzz targets; and longer inputs made of them, for time and memory in proportion to size.
+//! Runs the check of the fuzz targets on every input that fuzzing found (fuzz/corpus and fuzz/regressions) and on every
+//! golden of the readers. Longer inputs made from these test that time and memory are in proportion to the size.
 
 #[path = "bounds/fuzz_check.rs"]
 mod fuzz_check;
@@ -17,7 +17,7 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counters of memory and time are the whole program's.
+/// A lock: the counters of memory and time belong to the whole program.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn main() {
@@ -49,7 +49,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The inputs of a target: what fuzzing left, and the goldens of a reader.
+/// Returns the inputs of a target: those that fuzzing found, and the goldens of its reader.
 fn inputs(target: &str) -> Vec<PathBuf> {
     let mut inputs = files_in(&fuzz().join("corpus").join(target));
     inputs.extend(files_in(&fuzz().join("regressions").join(target)));
@@ -68,14 +68,14 @@ fn run_corpus(target: &str) {
     let mut understood = 0;
     for path in &inputs {
         let bytes = std::fs::read(path).unwrap();
-        // The name of the input goes before what the check says against it.
+        // If the check fails, the name of the input is printed before its message.
         let said = std::panic::catch_unwind(|| check(target, &bytes));
         understood += usize::from(said.unwrap_or_else(|_| panic!("{target}: {}", path.display())));
     }
     assert!(understood > 0, "{target}: none of {} inputs is one that it reads", inputs.len());
 }
 
-/// The input again and again, and its first part followed by the rest again and again, up to this size.
+/// Makes two larger inputs of this size: the input repeated; and its first part, followed by the rest repeated.
 fn grown(bytes: &[u8], size: usize) -> [Vec<u8>; 2] {
     let middle = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1).find(|at| *at >= bytes.len() / 2);
     let (first, rest) = bytes.split_at(middle.unwrap_or(bytes.len() / 2).min(bytes.len().saturating_sub(1)));
@@ -108,7 +108,7 @@ fn read_once(target: &str, bytes: &[u8]) {
     });
 }
 
-/// Eight times the input may not take far more than eight times as long.
+/// Checks that eight times the input does not take much more than eight times as long.
 fn run_in_proportion(target: &str) {
     const SMALL: usize = 1 << 18;
     const TIMES: u32 = 8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a call graph accepts, and how its edges add up.
+//! Tests of call graphs: which input they accept, and how edges add up.
 
 use sediment_core::ErrorCode;
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};

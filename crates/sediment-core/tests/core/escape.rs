@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile names through every dialect of `escape`. What the real readers of these dialects make of them is in
-//! `toolchain/link.rs`.
+//! Tests of `escape`: hostile names in every dialect. `toolchain/link.rs` tests the real readers of these dialects.
 
 use proptest::prelude::*;
 use sediment_core::escape;
 use std::fmt::Write as _;
 use support::hostile::{DIALECTS, names};
 
-/// One line of text that shows exactly what `text` is, and itself does no harm.
+/// Returns a line of text that shows exactly what `text` contains, and is itself harmless.
 fn visible(text: &str) -> String {
     let shown: String = text
         .chars()
@@ -39,7 +38,7 @@ fn no_dialect_lets_a_control_or_direction_character_through() {
     for (_, name) in names() {
         for (dialect, escape) in DIALECTS {
             let found = escape(&name).and_then(|text| text.chars().find(invisible));
-            // A profile must come back as it was from a language that has no escapes but one.
+            // The text of a profile must survive this; its language has a single escape.
             let allowed = *dialect == "dot" && found.is_some_and(|c| !c.is_control());
             assert!(found.is_none() || allowed, "{dialect} lets {found:?} through in {name:?}");
         }
@@ -85,7 +84,7 @@ proptest! {
             prop_assert_eq!(escape::gnu_ld_literal(bare), Some(text.clone()));
         }
         if let Some(word) = escape::shell(&text) {
-            // Outside single quotes stand only harmless characters and \'.
+            // Outside single quotes there are only harmless characters and \'.
             let outside: String = word.replace("'\\''", "").split('\'').step_by(2).collect();
             prop_assert!(outside.chars().all(|c| c.is_ascii_alphanumeric() || "_./-+,:@".contains(c)), "{}", word);
         }
@@ -98,7 +97,7 @@ proptest! {
     }
 }
 
-/// Text and elements that a reader of Markdown shows of a document.
+/// Returns the text and the elements that a reader of Markdown shows for a document.
 fn rendered(document: &str) -> (String, Vec<String>) {
     use pulldown_cmark::{Event, Options, Parser};
     let (mut text, mut elements) = (String::new(), Vec::new());
@@ -118,7 +117,7 @@ fn rendered(document: &str) -> (String, Vec<String>) {
 proptest! {
     #[test]
     fn markdown_is_read_as_the_text_that_it_was(text in "[ -~]{1,12}|[#>|*_+=:.)(0-9w -]{1,6}|[a-z*_~`]{1,9}") {
-        // Readers that set type make one dash of two, and other quotation marks.
+        // Typesetting readers turn two dashes into one, and change quotation marks.
         let plain = |text: &str| -> String {
             text.chars().map(|c| match c { '–' | '—' => '-', '“' | '”' => '"', '‘' | '’' => '\'', '…' => '.', c => c }).collect()
         };

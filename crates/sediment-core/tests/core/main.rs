@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the values: profiles and their text, ELF files, matching, escaping.
+//! Tests of sediment-core: profiles and their text, ELF files, matching, escaping.
 
 mod binary;
 mod callgraph;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Properties of every input of whatever content: no panic, no empty success, the same result whether the input lies
-//! in memory or is read in pieces, at most 16 times its size and 64 MB of memory, and time in proportion to its size.
+//! Properties that hold for any input: no panic; no empty success; the same result whether the input is in memory or is
+//! read in pieces; memory of at most 64 MB plus 16 times the input's size; and time in proportion to its size.
 //!
-//! One target per reader, by the reader's name, and one for each other file that people hand each other ([`OTHERS`]). The
-//! programs in fuzz/ call [`check`] with what libFuzzer makes up; tests/fuzz_corpus.rs with what it found before.
-//! Both install [`Counting`] as the allocator: it measures, and refuses what passes the bound, which ends the program there.
+//! There is a target for each reader, named after it, and one for each other kind of file that users exchange
+//! ([`OTHERS`]). The programs in fuzz/ call [`check`] with new inputs of libFuzzer, tests/fuzz_corpus.rs with those
+//! that it found before. Both install [`Counting`] as the allocator. It counts memory, and refuses requests above the
+//! bound, which ends the program.
 
 #![allow(dead_code, unreachable_pub)] // fuzz/ and the tests each use their part
 #![allow(unsafe_code)] // an allocator cannot be written without
@@ -25,10 +26,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A check by the name of its target; whether it took the input for what it reads.
+/// A check with the name of its target. It returns whether it accepted the input as its format.
 pub type FuzzCheck = (&'static str, fn(&[u8]) -> bool);
 
-/// Targets that are no readers.
+/// Targets that are not readers.
 pub const OTHERS: &[FuzzCheck] = &[
     ("elf", elf),
     ("gcov", gcov),
@@ -37,26 +38,26 @@ pub const OTHERS: &[FuzzCheck] = &[
     ("trace-file", trace_file),
 ];
 
-/// Bytes that may be taken for each byte of the input, and beside.
+/// Bytes of memory allowed for each byte of the input, and a constant allowance.
 const MEMORY_PER_BYTE: usize = 16;
 const MEMORY_BESIDE: usize = 64 << 20;
 
-/// Processor time that one reading may take: for each byte, and beside. Far more than any takes: what is not linear passes it
-/// nevertheless, given an input of some size.
+/// Processor time allowed for each byte of the input, and a constant allowance. This is far more than any reader takes,
+/// but a reader that is not linear exceeds it with a sufficiently large input.
 const TIME_PER_BYTE: Duration = Duration::from_micros(20);
 const TIME_BESIDE: Duration = Duration::from_secs(3);
 
-/// Names of all targets.
+/// Returns the names of all targets.
 pub fn targets() -> Vec<&'static str> {
     READERS.iter().map(|reader| reader.name).chain(OTHERS.iter().map(|(name, _)| *name)).collect()
 }
 
-/// Holds a target to all that must hold, and panics where it does not; whether the target took the input for what it reads.
+/// Checks all properties of a target, panics if one fails, and returns whether the target accepted the input.
 pub fn check(target: &str, bytes: &[u8]) -> bool {
     check_with(target, bytes, &settings())
 }
 
-/// The same under one of the settings, which the input decides on: three times as many inputs can be tried.
+/// The same with one setting, chosen by the input, so that three times as many inputs can be tried.
 pub fn check_once(target: &str, bytes: &[u8]) -> bool {
     let settings = settings();
     let sum =
@@ -115,7 +116,7 @@ fn check_reader(reader: &Reader, bytes: &[u8], settings: &[ReadSettings]) -> boo
     any
 }
 
-/// Summary in which two readings of one input must agree.
+/// A summary of a reading. Two readings of one input must have equal summaries.
 fn outline(read: &Result<Recording>) -> impl PartialEq + std::fmt::Debug + use<> {
     match read {
         Err(error) => Err((error.to_string(), error.hint().map(str::to_owned))),
@@ -144,7 +145,7 @@ fn replay(reader: &Reader, bytes: &[u8], settings: &ReadSettings, recording: &Re
         Step::Gap { .. } => {}
     };
     let told = measured("replay", bytes.len(), || (replay.steps)(&bytes, settings, recording, &mut step));
-    // What could be read can be told again.
+    // If an input can be read, its steps can be replayed.
     told.unwrap_or_else(|error| panic!("it was read but cannot be replayed: {error}"));
     assert_eq!(unknown, 0, "steps at places that the recording does not have");
 }
@@ -171,7 +172,7 @@ fn profile_text(bytes: &[u8]) -> bool {
     true
 }
 
-/// The input in the place of every other file that is asked for.
+/// Answers every request for another file with the input itself.
 struct Itself<'a>(&'a [u8]);
 
 impl Files for Itself<'_> {
@@ -186,7 +187,8 @@ impl Files for Itself<'_> {
     }
 }
 
-/// Files of a unit one behind the other, each from its magic number on. What they become is a profile that is read back.
+/// Reads files of units that follow each other in the input; each begins at its magic number. The resulting profile is
+/// read back.
 fn gcov(bytes: &[u8]) -> bool {
     let begins = |at: &usize| gcov::recognises(&bytes[*at..]);
     let mut starts: Vec<usize> = (0..bytes.len()).filter(begins).take(8).collect();
@@ -213,7 +215,7 @@ fn elf(bytes: &[u8]) -> bool {
     let _ = measured("code", bytes.len(), || binary::code_sections(bytes));
     let Ok(binary) = measured("parse", bytes.len(), || Binary::parse(bytes, &NoFiles)) else { return false };
     assert_eq!(binary.build_id, build_id, "another build-id is read alone");
-    // A file is no better a debug file of itself.
+    // The file gives the same result if it is its own debug file.
     let beside = measured("parse", 2 * bytes.len(), || Binary::parse(bytes, &Itself(bytes)));
     assert_eq!(
         beside.expect("it was read alone").functions,
@@ -271,7 +273,7 @@ fn records(input: &dyn Input) -> Result<Vec<TraceRecord>> {
     Ok(read)
 }
 
-/// The file of a run that goes as these records say. A gap in a thread that has not run yet says nothing.
+/// Writes the trace file of a run with these records. A gap in a thread that has not run yet means nothing.
 fn write_again(records: &[TraceRecord]) -> Vec<u8> {
     let mut profile = Profile::default();
     let mut functions = Vec::new();
@@ -299,7 +301,7 @@ fn write_again(records: &[TraceRecord]) -> Vec<u8> {
     written
 }
 
-/// Bytes that are handed out a few at a time, and of which none are in memory.
+/// Bytes that are delivered a few at a time, and are never in memory as a whole.
 struct Pieces<'a>(&'a [u8]);
 
 impl Input for Pieces<'_> {
@@ -313,7 +315,7 @@ impl Input for Pieces<'_> {
     }
 }
 
-/// The system's allocator, which counts what is in use and refuses what passes the bound of [`measured`].
+/// The system's allocator, but it counts the memory in use, and refuses requests above the bound of [`measured`].
 #[derive(Debug)]
 pub struct Counting;
 
@@ -332,13 +334,13 @@ fn grow(size: usize) -> bool {
     true
 }
 
-// SAFETY: every call is handed on to the system's allocator with the layout it came with, or refused by a null pointer.
+// SAFETY: every call is passed to the system's allocator with its layout, or refused by a null pointer.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !grow(layout.size()) {
             return std::ptr::null_mut();
         }
-        // SAFETY: as for this function.
+        // SAFETY: the caller keeps the conditions of this function, which are the same.
         unsafe { System.alloc(layout) }
     }
 
@@ -346,13 +348,13 @@ unsafe impl GlobalAlloc for Counting {
         if !grow(layout.size()) {
             return std::ptr::null_mut();
         }
-        // SAFETY: as for this function.
+        // SAFETY: the caller keeps the conditions of this function, which are the same.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as for this function.
+        // SAFETY: the caller keeps the conditions of this function, which are the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 
@@ -363,12 +365,13 @@ unsafe impl GlobalAlloc for Counting {
         if size < layout.size() {
             IN_USE.fetch_sub(layout.size() - size, Ordering::Relaxed);
         }
-        // SAFETY: as for this function.
+        // SAFETY: the caller keeps the conditions of this function, which are the same.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
 
-/// Runs a piece of work on an input of this length within its bounds. One at a time: the counters are the program's.
+/// Runs some work on an input of this length, within its bounds. Call it once at a time, because the counters belong to
+/// the whole program.
 pub fn measured<T>(what: &str, length: usize, work: impl FnOnce() -> T) -> T {
     let before = IN_USE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -385,7 +388,8 @@ pub fn measured<T>(what: &str, length: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The most memory that a piece of work took beyond what was in use before, in bytes, and its result. One at a time.
+/// Returns the peak of the memory that some work takes, in bytes beyond what was in use before, and its result. Call it
+/// once at a time.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = IN_USE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -393,12 +397,12 @@ pub fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
     (PEAK.load(Ordering::Relaxed).saturating_sub(before), result)
 }
 
-/// The most memory that any piece of work took so far, in bytes.
+/// Returns the highest peak of any work so far, in bytes.
 pub fn largest_peak() -> usize {
     LARGEST_PEAK.load(Ordering::Relaxed)
 }
 
-/// Time that this program spent on processors, which a busy machine does not lengthen.
+/// Returns the processor time of this program, which does not grow on a busy machine.
 pub fn processor_time() -> Duration {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike as _;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory and time of inputs that were made to take much of either, of several megabytes each: bounds are multiples of the input
-//! alone, so that no fixed allowance hides what grows faster.
+//! Tests of memory and time for inputs that are made to take much of either. Each input has several megabytes, and
+//! bounds are multiples of its size only, so that no constant allowance hides faster growth.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -29,13 +29,13 @@ use support::graphs;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counters of memory are the whole program's.
+/// A lock: the counters of memory belong to the whole program.
 fn turn() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs a piece of work on an input of this length, which may take so many times as much memory.
+/// Runs some work on an input of this length, which may take this many times as much memory.
 #[track_caller]
 fn within<T>(times: usize, length: usize, work: impl FnOnce() -> T) -> T {
     let (peak, result) = peak_of(work);
@@ -49,7 +49,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     packing.finish().unwrap()
 }
 
-/// A section with the head of a compressed one, which says this size.
+/// Makes a section with the header of a compressed one, which gives this size.
 fn compressed(size: u64, packed: &[u8]) -> Vec<u8> {
     let mut section = Vec::new();
     section.extend(1u32.to_le_bytes());
@@ -91,7 +91,7 @@ fn sections_that_unpack_to_far_more_than_the_file_are_refused() {
 #[test]
 fn sections_are_counted_together() {
     let _turn = turn();
-    // Each of them alone is small enough.
+    // Each part alone is small enough.
     let part = 24 << 20;
     let section = compressed(part as u64, &zlib(&vec![0; part]));
     let names = [".debug_info", ".debug_abbrev", ".debug_line", ".debug_str", ".debug_ranges"];
@@ -134,7 +134,7 @@ fn debug_data_that_unpacks_to_more_than_a_symbol_table_is_refused() {
     packing.write_all(&vec![0; 48 << 20]).unwrap();
     let packed = packing.finish().unwrap();
     let bytes = Elf { symbols: None, debug_data: Some(packed), ..Elf::default() }.bytes();
-    // The decoder has a window of its own, of 8 MiB.
+    // The decoder also has a window of 8 MiB.
     let (peak, read) = peak_of(|| Binary::parse(&bytes, &NoFiles));
     let error = read.unwrap_err();
     assert!(error.code() == ErrorCode::TooLarge && error.to_string().contains("4 MiB"), "{error}");
@@ -142,7 +142,7 @@ fn debug_data_that_unpacks_to_more_than_a_symbol_table_is_refused() {
     assert!(peak < 32 << 20, "{peak}");
 }
 
-/// Bytes of memory for each byte of a profile's text.
+/// Bytes of memory allowed for each byte of a profile's text.
 const PROFILE: usize = 49;
 
 fn read_profile(text: &str) -> profile::Profile {
@@ -161,7 +161,7 @@ fn a_chain_of_many_functions() {
     assert_eq!((profile.function_count(), profile.edge_count()), (400_000, 399_999));
 }
 
-/// Two letters for each number below 2,704.
+/// Makes a name of two letters for each number below 2,704.
 fn short(number: usize) -> String {
     let letter =
         |number: usize| char::from(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[number % 52]);
@@ -171,7 +171,7 @@ fn short(number: usize) -> String {
 #[test]
 fn as_many_edges_as_a_text_can_name() {
     let _turn = turn();
-    // Each step along the chain is an edge of its own: from all to all.
+    // Each step along the chain is an edge of its own, from all functions to all.
     let functions = 1_000;
     for weights in ["", "sediment=2;total=9;edge[count=1];node[samples=1];"] {
         let mut text = format!("digraph{{{weights}a");
@@ -224,7 +224,7 @@ fn subgraphs_and_functions_with_all_there_is() {
     }
 }
 
-/// An ELF file with symbols that all have one name, section and source file, each of this length.
+/// Makes an ELF file in which all symbols have the same name, section and source file, each of this length.
 fn elf_of_one_name(symbols: usize, length: usize) -> Vec<u8> {
     let function = |number: usize| Function::local("f", number as u64 % 0x100, 1, "x.c");
     let elf = Elf { symbols: Some((0..symbols).map(function).collect()), ..Elf::default() };
@@ -237,12 +237,13 @@ fn many_symbols() {
     let _turn = turn();
     let bytes = elf_of_one_name(200_000, 1);
     let binary = within(16, bytes.len(), || Binary::parse(&bytes, &NoFiles)).unwrap();
-    // One for each of 256 places, and the first again: the second of a name begins another unit.
+    // There is one function for each of 256 places, and the first a second time: a second symbol of the same name
+    // begins another unit.
     assert_eq!(binary.functions.len(), 257);
 }
 
-/// Bytes of memory for each byte of a profile on the way to an ordering file, or of a recording on the way to a profile. The inputs spend 9
-/// bytes on a function and a call; the profile's text has seven times as many.
+/// Bytes of memory allowed for each byte of a profile to compute an ordering file, or of a recording to compute a
+/// profile. The inputs have 9 bytes for a function and a call; the profile's text has seven times as many.
 const ORDER: usize = 104;
 
 #[test]
@@ -276,7 +277,7 @@ fn a_profile_of_many_short_stacks() {
     assert_eq!(text.matches(" -> ").count(), 150_000);
 }
 
-/// Text that `sediment order` writes for lld.
+/// Returns the text that `sediment order` writes for lld.
 fn order_text(profile: &profile::Profile) -> String {
     let built = order::build(profile, &Selection::Everything).unwrap();
     let order = algorithms::grouped(&built.graph, affinity::order(&built.graph, &[]).order);
@@ -284,7 +285,7 @@ fn order_text(profile: &profile::Profile) -> String {
     (link::linker("lld").unwrap().write)(&placements).0
 }
 
-/// A graph of one function that all others are paired with, by weights that ascend or descend with the ids.
+/// Makes a graph of one function that is paired with all others. The weights ascend or descend with the ids.
 fn hub(functions: u32, descending: bool) -> CallGraph {
     let pair = |leaf: u32| {
         let (hub, leaf) = if descending { (functions - 1, leaf - 1) } else { (0, leaf) };
@@ -306,7 +307,7 @@ fn functions_with_very_many_partners() {
     let pairs = graphs::graph(graphs::Shape::Program, 20_000, 150_000, 1);
     let program = CallGraph::new(pairs.sizes().to_vec(), pairs.weights().to_vec(), Vec::new()).unwrap();
     let usual = time(&program.with_affinity(pairs.edges().to_vec()).unwrap());
-    // Without a bound the first takes a hundred times as long as that, the second minutes.
+    // Without a bound, the first graph would take a hundred times as long, and the second one minutes.
     for descending in [false, true] {
         let took = time(&hub(100_000, descending));
         assert!(took < usual * 15, "{took:?}, where a program of as many pairs takes {usual:?}");

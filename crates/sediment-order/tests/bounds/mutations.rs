@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mutations that keep an input well-formed: most mutants are read, what a reader must hold to holds for each, and the same seed
-//! makes the same mutant. fuzz/ makes many more of them.
+//! Tests of mutations that keep an input well-formed: most mutants can be read, each keeps the reader's properties, and
+//! the same seed gives the same mutant. fuzz/ makes many more of them.
 
 use super::fuzz_check::{self, check};
 use super::turn;
 use std::path::Path;
 use support::mutate;
 
-/// Mutants of each input; the environment may ask for more.
+/// Returns the number of mutants of each input, which the environment may raise.
 fn rounds() -> u64 {
     std::env::var("SEDIMENT_MUTANTS").map_or(50, |count| count.parse().unwrap())
 }
@@ -23,12 +23,12 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
     for path in files.iter().filter(|path| Path::is_file(path)) {
         inputs.push(std::fs::read(path).unwrap());
     }
-    // What is not read at all has little structure to keep.
+    // An input that cannot be read has little structure to keep.
     inputs.retain(|bytes| check(target, bytes));
     inputs
 }
 
-/// Per cent of the mutants that must still be read: blind mutation has a tenth or less.
+/// Checks that at least this percentage of the mutants can be read; with blind mutation it is at most a tenth.
 fn hold(target: &str, least: u64) {
     let _turn = turn();
     let (mut made, mut read) = (0u64, 0u64);
@@ -64,7 +64,7 @@ fn elf() {
     hold("elf", 40);
 }
 
-/// Fields that the declaration does not have are refused, which many mutants bring.
+/// Many mutants have fields that the declaration lacks, which are refused.
 #[test]
 fn otlp() {
     hold("otlp", 25);

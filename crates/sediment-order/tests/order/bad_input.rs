@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graphs, starts and settings that no program gives: what every layout, the engine and every score make of them.
+//! Tests of every layout, the engine and every score with graphs, starts and settings that no real program gives.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -20,7 +20,8 @@ fn built(sizes: &[u64], weights: &[u64], edges: &[(u32, u32, u64)]) -> CallGraph
     CallGraph::new(sizes.to_vec(), weights.to_vec(), edges).unwrap()
 }
 
-/// Every layout by its name, and the engine without and with a run of all functions, some of them unknown.
+/// Returns the order of every layout with its name, and those of the engine without and with a run of all functions,
+/// some of them unknown.
 fn every_order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<(&'static str, Vec<FunctionId>)> {
     let mut orders: Vec<_> =
         ALGORITHMS.iter().map(|algorithm| (algorithm.name, (algorithm.run)(graph, options))).collect();
@@ -31,7 +32,7 @@ fn every_order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<(&'stat
     orders
 }
 
-/// A run over all functions and one that the graph does not have.
+/// Makes a run of all functions and of one that the graph lacks.
 fn run(graph: &CallGraph) -> Trace {
     let count = graph.len() as u32 + 1;
     Trace {
@@ -40,12 +41,12 @@ fn run(graph: &CallGraph) -> Trace {
     }
 }
 
-/// Edges over and over, with a long self edge, for a graph of so many functions.
+/// Makes the same edges again and again, with a long edge to itself, for a graph of this many functions.
 fn ring(functions: u32, weight: u64) -> Vec<(u32, u32, u64)> {
     (0..functions).map(|caller| (caller, (caller + 1) % functions, weight)).collect()
 }
 
-/// A profile whose calls number as many as a profile may hold.
+/// Makes a profile with as many calls as a profile may contain.
 fn profile_at_the_limit() -> CallGraph {
     let mut profile = Profile::default();
     let functions: Vec<_> = (0..6)
@@ -59,7 +60,7 @@ fn profile_at_the_limit() -> CallGraph {
     order::build(&profile, &Selection::Everything).unwrap().graph
 }
 
-/// Name, graph, and what the order of every layout must hold to beyond being a permutation.
+/// Returns graphs with their names, and a condition that each order must fulfil besides being a permutation.
 fn graphs() -> Vec<(&'static str, CallGraph)> {
     const MOST: u64 = CallGraph::MAX_TOTAL_WEIGHT;
     vec![
@@ -149,9 +150,9 @@ fn calls_to_oneself_move_nobody() {
     let mut with_recursion = calls.to_vec();
     with_recursion.extend([(1, 1, 1_000), (4, 4, 7)]);
     let without = built(&[64; 5], &[0, 40, 0, 50, 30], &calls);
-    // A function is entered by its own calls, too.
+    // A function's calls of itself enter it, too.
     let with = built(&[64; 5], &[0, 1_040, 0, 50, 37], &with_recursion);
-    // C3, Pettis-Hansen and hfsort+ count entries, by which they rank chains.
+    // C3, Pettis-Hansen and hfsort+ rank chains by entries, so they are not tested here.
     for name in ["cdsort", "original", "first-use", "balanced-partitioning", "input", "random"] {
         let run = algorithm(name).unwrap().run;
         assert_eq!(
@@ -185,7 +186,8 @@ fn unprofiled_functions_follow_profiled_ones() {
 
 #[test]
 fn a_giant_function_keeps_the_others_together() {
-    // Calls around a giant: whatever it does, the small functions that call each other are not torn apart by it.
+    // Calls go around a giant function. Wherever it is placed, it must not separate the small functions that call each
+    // other.
     let graph = built(&[64, 1 << 40, 64], &[0; 3], &[(0, 2, 90), (2, 1, 10), (1, 0, 10)]);
     for (name, order) in every_order(&graph, &AlgorithmOptions::default()) {
         let place = |id| order.iter().position(|function| *function == FunctionId(id)).unwrap();

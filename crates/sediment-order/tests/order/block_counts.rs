@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts of blocks as compilers get them, of functions that several programs and libraries have.
+//! Tests of block counts as they are written for compilers, with functions that occur in several programs and
+//! libraries.
 
 use sediment_core::profile::Profile;
 use sediment_core::profile::text::parse;
@@ -10,7 +11,7 @@ fn read(nodes: &str) -> Profile {
     parse(format!("digraph {{ graph [sediment=3, unit=calls, total=0]; {nodes} }}").as_bytes()).unwrap().0
 }
 
-/// The lines for GCC, less the first.
+/// Returns the lines for GCC without the first one.
 fn lines(profile: &Profile) -> Vec<String> {
     let (text, skipped) = counts(profile);
     assert!(skipped.is_empty(), "{skipped:?}");
@@ -19,7 +20,7 @@ fn lines(profile: &Profile) -> Vec<String> {
     lines.lines().map(str::to_owned).collect()
 }
 
-/// A unit does not know which program it becomes part of.
+/// The compiler does not know which program a unit becomes part of.
 #[test]
 fn equal_graphs_of_several_dsos_add_up() {
     let profile = read(
@@ -27,11 +28,11 @@ fn equal_graphs_of_several_dsos_add_up() {
          a2 [name=f, dso=two, blocks=\"00000001:1=5 2=2 4=1\"];
          a3 [name=f, blocks=\"00000001:1=1 2=?\"];",
     );
-    // Block 2 is known of one: it is known.
+    // Only one graph knows block 2; this is enough.
     assert_eq!(lines(&profile), ["f\t\t00000001\t1=16 2=2 3=4@00c3 4=1"]);
 }
 
-/// The plugin takes the graph of its own hash, else the first that it can match.
+/// The plugin takes the graph with its own hash, otherwise the first one that it can match.
 #[test]
 fn other_graphs_stand_below_the_heaviest() {
     let profile = read(
@@ -42,7 +43,8 @@ fn other_graphs_stand_below_the_heaviest() {
     assert_eq!(lines(&profile), ["f\t\t00000002\t1=900", "f\t\t00000003\t1=77", "f\t\t00000001\t1=10"]);
 }
 
-/// A local function is of its file, in whatever program. Lines are in the order of their bytes, by which the plugin searches.
+/// Local functions are told apart by their file, whichever program they are in. Lines are sorted by their bytes, so
+/// that the plugin can search.
 #[test]
 fn local_functions_of_other_files_stay_apart() {
     let profile = read(
@@ -62,7 +64,7 @@ fn local_functions_of_other_files_stay_apart() {
     assert_eq!(lines(&profile), expected);
 }
 
-/// Sums that leave 128 bits, and counts beyond what the plugin adds up in.
+/// The sums exceed 128 bits, and the counts exceed what the plugin can add.
 #[test]
 fn large_counts_stay_within_their_limits() {
     let most = u128::MAX;
@@ -71,7 +73,7 @@ fn large_counts_stay_within_their_limits() {
     let (text, skipped) = counts(&read(&nodes));
     assert_eq!(skipped.iter().map(|(reason, ..)| reason).collect::<Vec<_>>(), [Reason::BlocksBeyond]);
     assert_eq!(text.lines().count(), 2, "{text}");
-    // All are made smaller alike, and what was executed stays executed.
+    // All counts are scaled down alike, and no executed block gets 0.
     let nodes = format!("f [blocks=\"1:1={} 2={} 3=1\"];", 1u128 << 77, 1u128 << 76);
     let text = counts(&read(&nodes)).0;
     let numbers: Vec<u128> =
@@ -80,7 +82,7 @@ fn large_counts_stay_within_their_limits() {
     assert!(large <= 1 << 40 && large > 1 << 39 && half.abs_diff(large / 2) <= 1 && one == 1, "{text}");
 }
 
-/// clang's list has no hashes: of each function the heaviest of clang's graphs is taken, and never one of GCC's.
+/// clang's list has no hashes: it contains for each function the heaviest of clang's graphs, and never one of GCC's.
 #[test]
 fn lists_for_clang_have_the_heaviest_graph() {
     let profile = read(
@@ -91,7 +93,7 @@ fn lists_for_clang_have_the_heaviest_graph() {
          a5 [name=h, dso=two, file=\"b.c\", blocks=\"80000001:1=9\"];",
     );
     let (text, skipped) = clusters(&profile).unwrap();
-    // By the place of their code: 5 lies before 3.
+    // In the order of their code: 5 comes before 3.
     assert_eq!(text, "v1\nf f\nc 0 5 3\n");
     assert_eq!(skipped.iter().map(|(reason, ..)| reason).collect::<Vec<_>>(), [Reason::AmbiguousBlocks]);
     assert!(!counts(&profile).0.contains("\t80000001\t"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A profile without the edges that no order needs.
+//! Tests of removing the edges of a profile that no order needs.
 
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::random::Generator;
@@ -7,7 +7,7 @@ use sediment_order::order::cut;
 use sediment_order::order::{OrderRequest, Selection, compute};
 use std::collections::BTreeMap;
 
-/// A program of 60 functions and a library of 20, with calls and affinity as loops have them.
+/// Makes a program of 60 functions and a library of 20, with the calls and affinity of loops.
 fn recorded(seed: u64) -> Profile {
     let mut numbers = Generator::new(seed);
     let mut profile = Profile::default();
@@ -60,7 +60,7 @@ fn a_cut_profile_gives_the_same_orders() {
         };
         let [before, after] = [calls(&whole), calls(&cut.profile)].map(|calls| calls.values().sum::<u128>());
         assert!(after * 1000 >= before * 999, "{after} of {before} calls stay");
-        // The same bytes for the same profile.
+        // The same profile gives the same bytes.
         let again = cut::cut(&whole).unwrap().expect("edges go");
         assert_eq!(text::print(&again.profile), text::print(&cut.profile));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine: all functions once, the same order every time, never worse than the classic orders, better where there is
-//! something to be gained.
+//! Tests of the engine: each order contains all functions once, is the same every time, is never worse than the classic
+//! orders, and is better if there is something to gain.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -17,7 +17,8 @@ fn trace(functions: Vec<u32>) -> Trace {
     Trace { functions: functions.into_iter().map(FunctionId).collect(), breaks: Vec::new() }
 }
 
-/// A run of a program of jobs: each has functions of its own, scattered over the program, and common ones; libraries run between.
+/// Makes a run of a program with several jobs. Each job has functions of its own, scattered over the program, and
+/// common ones; libraries run in between.
 fn jobs(functions: u32, jobs: u32, rounds: u32, seed: u32) -> Trace {
     let mut run = Vec::new();
     let mut state = seed;
@@ -37,7 +38,7 @@ fn jobs(functions: u32, jobs: u32, rounds: u32, seed: u32) -> Trace {
     trace(run)
 }
 
-/// The graph of the calls that a run looks like: each function calls the next.
+/// Makes the graph of the calls that a run suggests: each function calls the next.
 fn graph_of(run: &Trace, functions: u32, size: u64) -> CallGraph {
     let mut calls: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for pair in run.functions.windows(2).filter(|pair| pair[0].0 < functions && pair[1].0 < functions) {
@@ -46,7 +47,7 @@ fn graph_of(run: &Trace, functions: u32, size: u64) -> CallGraph {
     CallGraph::new(vec![size; functions as usize], vec![0; functions as usize], graphs::edges(calls)).unwrap()
 }
 
-/// The graph of a run, and what runs near in it: each function that begins, and those of the last eight others.
+/// Makes the graph of a run with its affinity: each function that begins to run is near the last eight other functions.
 fn with_affinity(run: &Trace, functions: u32, size: u64) -> CallGraph {
     let mut affinity: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     let mut last: Vec<u32> = Vec::new();
@@ -99,7 +100,8 @@ fn functions_of_one_phase_are_adjacent() {
 #[test]
 fn a_profile_with_affinity_edges_is_enough() {
     let (functions, size) = (600, 800);
-    // Misses on other runs of the same kind, over seeds and sizes of the TLB: of the order by the profile, and of each classic one.
+    // Misses of other runs of the same kind, summed over seeds and sizes of the TLB: with the order by the profile, and
+    // with each classic order.
     let mut sums = vec![0u64; 1 + CLASSICS.len()];
     for seed in 1..4 {
         let graph = with_affinity(&jobs(functions, 12, 500, seed), functions, size);
@@ -127,7 +129,7 @@ fn each_of_several_workloads_counts() {
     let classic = (algorithm("cdsort").unwrap().run)(&graph, &AlgorithmOptions::default());
     assert!(misses(&short, &graph, &both.order, 32) < misses(&short, &graph, &classic, 32));
     assert_eq!(cost(&graph, &short, &classic), 1.0);
-    // The classic order comes from the long run's own calls: there is next to nothing to be gained for it.
+    // The classic order was computed from the long run's own calls, so almost nothing can be gained for this run.
     let costs = [&long, &short].map(|run| cost(&graph, run, &both.order));
     assert!(costs[0] < 1.1 && costs[1] < 1.0, "neither is drowned by the other: {costs:?}");
 }

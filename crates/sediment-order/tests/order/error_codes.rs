@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Codes of errors: each has a text of its own and a message that carries it, and the classes that callers tell apart have theirs.
+//! Tests of error codes: each has its own text and occurs in a message, and each class that callers distinguish has
+//! codes.
 
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::profile::text;
@@ -23,7 +24,7 @@ fn sources(folder: &Path, found: &mut String) {
 fn every_code_has_a_text_and_a_message() {
     let texts: BTreeSet<&str> = ErrorCode::ALL.iter().map(|code| code.text()).collect();
     assert_eq!(texts.len(), ErrorCode::ALL.len(), "{texts:?}");
-    // Programs know errors by these: a code that changes is told in the changelog.
+    // Programs recognise errors by these codes: if one changes, the changelog must say so.
     let lines: Vec<String> =
         ErrorCode::ALL.iter().map(|code| format!("{} {:?}\n", code.text(), code.kind())).collect();
     support::golden("errors/codes.txt", &lines.concat());
@@ -41,7 +42,7 @@ fn every_code_has_a_text_and_a_message() {
     }
 }
 
-/// Code and class are one: a message without a code does not compile.
+/// A code decides the class: a message without a code does not compile.
 #[test]
 fn the_code_decides_the_class() {
     for code in ErrorCode::ALL {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Forecasts of what an order changes in a linked program, and the goal of recordings of starts that follows from them.
+//! Tests of forecasts of what an order changes in a linked program, and of the goal that follows from them for
+//! recordings of starts.
 
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::{FunctionId, Trace};
@@ -11,7 +12,7 @@ use sediment_order::order::{self, Aim, Older, OrderRequest, Selection, functions
 /// Bytes of a function: two fill a page.
 const SIZE: u64 = 2048;
 
-/// A program whose functions lie in this order, `gap` bytes apart.
+/// Makes a program with its functions in this order, `gap` bytes apart.
 fn linked(names: &[String], gap: u64) -> Binary {
     let functions = names.iter().zip(0u64..).map(|(name, place)| BinaryFunction {
         name: name.clone(),
@@ -34,7 +35,7 @@ fn key(name: &str) -> FunctionKey {
     FunctionKey::new(Some(b"prog"), name.as_bytes(), None).unwrap()
 }
 
-/// Each `f` calls its `g`; first used are all `f` and then all `g`.
+/// Each `f` calls its `g`. The order of first use is all `f`, then all `g`.
 fn profile(count: usize, source: &str) -> Profile {
     let mut profile = Profile::default();
     profile.source.insert(source.to_owned());
@@ -68,23 +69,23 @@ fn recordings_of_starts_are_ordered_for_the_start() {
     let mut merged = profile(200, STARTS);
     merged.source.insert("callgrind".to_owned());
     assert_eq!(served(&merged, None), Some(Aim::Both));
-    // Scattered as the program is linked, the start has something to gain.
+    // The program is linked with scattered functions, so its start can gain.
     let scattered: Vec<String> = names('g', 200).into_iter().chain(names('f', 200)).collect();
     assert_eq!(served(&profile(200, STARTS), Some(&linked(&scattered, 8192))), Some(Aim::Startup));
 }
 
 #[test]
 fn an_order_for_the_start_that_is_worse_than_none_is_not_chosen() {
-    // Each pair lies on a page of its own: by first use no call would stay on its page.
+    // Each pair is on a page of its own. In the order of first use, no call would stay on its page.
     let pairs: Vec<String> =
         names('f', 200).into_iter().zip(names('g', 200)).flat_map(|(f, g)| [f, g]).collect();
     let binary = linked(&pairs, 0);
     let mut profile = profile(200, STARTS);
     assert_ne!(served(&profile, Some(&binary)), Some(Aim::Startup));
-    // Of starts and other runs together, the start alone is no goal.
+    // For a merge of starts and other runs, the start alone is never the goal.
     profile.source.insert("callgrind".to_owned());
     assert_ne!(served(&profile, Some(&binary)), Some(Aim::Startup));
-    // Who asks for it, gets it.
+    // If the goal is requested, it is used.
     let request = OrderRequest { aim: Some(Aim::Startup), ..OrderRequest::default() };
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
     assert_eq!(order::compute(&profile, &selection, &request).unwrap().served, Some(Aim::Startup));
@@ -94,7 +95,7 @@ fn an_order_for_the_start_that_is_worse_than_none_is_not_chosen() {
 fn no_order_is_made_if_all_are_worse_for_the_start() {
     let all: Vec<String> = names('f', 200).into_iter().chain(names('g', 200)).collect();
     let mut binary = linked(&all, 0);
-    // On four pages in the file, as no order could place functions of this size.
+    // In the file the functions are on four pages. No order could pack functions of this size so densely.
     for (function, place) in binary.functions.iter_mut().zip(0u64..) {
         function.address = 0x1000 + 32 * place;
     }
@@ -106,7 +107,7 @@ fn no_order_is_made_if_all_are_worse_for_the_start() {
         let made = order::compute(&profile, &selection, &OrderRequest::default()).unwrap();
         assert_eq!((made.is_best_as_linked, made.served, made.order.functions().count()), (true, None, 0));
     }
-    // What is asked for, and an older order, are another choice than the linked file.
+    // A requested goal or an older order takes precedence over the linked file.
     let asked = OrderRequest { aim: Some(Aim::Both), ..OrderRequest::default() };
     let older = Older { file: "older".to_owned(), names: all, threshold: 0.02 };
     let kept = OrderRequest { older: Some(&older), ..OrderRequest::default() };
@@ -119,7 +120,7 @@ fn no_order_is_made_if_all_are_worse_for_the_start() {
 
 #[test]
 fn the_functions_in_between_count() {
-    // Packed, the two hundred functions fill a hundred pages; in the file each has one of its own.
+    // Packed, the two hundred functions fill a hundred pages; in the file each is on a page of its own.
     let profile = profile(100, "callgrind");
     let all: Vec<String> = names('f', 100).into_iter().chain(names('g', 100)).collect();
     let binary = linked(&all, 3 * SIZE);
@@ -130,16 +131,16 @@ fn the_functions_in_between_count() {
     let gain = program.gain(&order).unwrap();
     assert_eq!((gain.before.pages, gain.after.pages), (200, 100));
     assert!(gain.ratio() < 0.9 && !gain.is_nothing() && !gain.is_worse(), "{gain:?}");
-    // The other way round, the layout is worse, also where the one before fits.
+    // With before and after exchanged, the layout is worse.
     let worse = OrderGain { before: gain.after, after: gain.before };
     assert!(worse.is_worse(), "{worse:?}");
-    // Packed already, nothing is to gain.
+    // The functions are already packed, so there is nothing to gain.
     let packed = linked(&all, 0);
     let selection = Selection::Binary { binary: &packed, file_name: "prog" };
     let built = order::build(&profile, &selection).unwrap();
     let gain = ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).unwrap();
     assert!(gain.is_nothing() && (gain.ratio() - 1.0).abs() < 1e-9, "{gain:?}");
-    // A graph without a binary does not tell how the program is linked.
+    // A graph without a binary does not show how the program is linked.
     let built = order::build(&profile, &Selection::Everything).unwrap();
     assert!(ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).is_none());
 }
@@ -158,7 +159,7 @@ fn code_at_the_top_of_memory_is_forecast_as_any() {
         let order: Vec<FunctionId> = built.graph.ids().collect();
         ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).unwrap()
     };
-    // Where Linux has the kernel.
+    // This is the address of the Linux kernel.
     assert_eq!(gain(0xffff_ffff_8100_0000), gain(0));
     assert_eq!(gain(0).before.pages, 200);
 }
@@ -175,7 +176,7 @@ fn a_trace_is_counted() {
     let program = ForecastProgram::new(&profile, &built, &traces).unwrap();
     let order: Vec<FunctionId> = built.graph.ids().collect();
     let gain = program.gain(&order).unwrap();
-    // Round and round over 200 pages, or over 100 with two functions each: every new page misses.
+    // The run goes round over 200 pages, or over 100 with two functions each: every change of page misses.
     assert_eq!(gain.before.misses[1], 1000.0);
     assert_eq!(gain.after.misses[1], 500.0);
 }
@@ -191,7 +192,7 @@ fn a_merged_profile_forecasts_what_its_recordings_do() {
         assert!(!gain.is_nothing(), "{gain:?}");
         gain.ratio()
     };
-    // A short recording and one ten times as long.
+    // Makes a short recording, and one ten times as long.
     let recording = |calls: u128| {
         let mut profile = profile(200, "callgrind");
         for (f, g) in names('f', 200).iter().zip(names('g', 200)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Properties of every layout: all functions once, the same order for the same graph however it is given; and a graph
-//! small enough to follow by hand.
+//! Tests of properties of every layout: it contains all functions once, and is the same for the same graph, however the
+//! graph is given. Small graphs are followed by hand.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -22,8 +22,8 @@ fn order(name: &str, graph: &CallGraph) -> Vec<u32> {
         .collect()
 }
 
-/// Sizes, weights and edges of a graph, with what breaks naive code: nothing at all, sizes of 0 and of more than any
-/// memory, weights near the largest sum allowed, recursion, functions nobody calls.
+/// Makes sizes, weights and edges of a graph, with cases that break naive code: empty graphs, sizes of 0 and beyond any
+/// memory, weights near the largest allowed sum, recursion, and functions that nobody calls.
 fn parts() -> impl Strategy<Value = (Vec<u64>, Vec<u64>, Vec<CallEdge>)> {
     let size = prop_oneof![4 => 0u64..200, 1 => Just(0), 1 => Just(u64::MAX), 1 => 1u64 << 19..1 << 21];
     (0usize..40).prop_flat_map(move |functions| {
@@ -95,7 +95,8 @@ fn a_function_without_calls_takes_its_place_by_density() {
 
 #[test]
 fn hfsort_plus_puts_a_callee_after_its_caller() {
-    // No call happens nearly always, and the callee is the densest function: only the gain of a join puts a caller in front of it.
+    // No caller makes nearly all calls, and the callee is the densest function, so only the gain of a join can put a
+    // caller before it.
     let edges = vec![edge(0, 2, 100), edge(1, 2, 30)];
     let graph = CallGraph::new(vec![4000; 3], vec![0, 0, 200], edges).unwrap();
     let order = order("hfsort+", &graph);
@@ -105,7 +106,7 @@ fn hfsort_plus_puts_a_callee_after_its_caller() {
 
 #[test]
 fn c3_leaves_a_callee_alone_that_has_no_main_caller() {
-    // Each of eleven callers makes an eleventh of the calls: none makes more than a tenth of them … but one does of ten.
+    // Each of eleven callers makes an eleventh of the calls, so none makes over a tenth. With nine callers, each does.
     let calls = |callers: u32| {
         let edges = (0..callers).map(|caller| edge(caller, callers, 10)).collect();
         let mut weights = vec![0; callers as usize + 1];
@@ -120,10 +121,10 @@ fn c3_leaves_a_callee_alone_that_has_no_main_caller() {
 #[test]
 fn c3_makes_no_chain_above_a_mebibyte() {
     let behind = |size: u64| {
-        // The callee is the densest function, so it would stand first on its own.
+        // The callee is the densest function, so it would come first on its own.
         order("c3", &CallGraph::new(vec![(1 << 20) - 64, size], vec![0, 50], vec![edge(0, 1, 50)]).unwrap())
     };
-    // Joined, the chain begins with the caller; not joined, the callee goes first.
+    // If the two are joined, the chain begins with the caller; otherwise the callee comes first.
     assert_eq!(behind(64), [0, 1]);
     assert_eq!(behind(65), [1, 0]);
 }
@@ -135,7 +136,7 @@ fn c3_does_not_dilute_a_caller_by_more_than_eight() {
         let graph = CallGraph::new(sizes, weights, vec![edge(0, 1, 100)]).unwrap();
         order("c3", &graph)
     };
-    // Both orders begin with the caller; what tells them apart is a third function of a density in between.
+    // Both orders begin with the caller; only a third function with a density in between shows the difference.
     let with_third = |size: u64| {
         let (sizes, weights) = (vec![100, size, 100], vec![1000, 100, 150]);
         let graph = CallGraph::new(sizes, weights, vec![edge(0, 1, 100)]).unwrap();
@@ -152,14 +153,14 @@ fn c3_does_not_dilute_a_caller_by_more_than_eight() {
 
 #[test]
 fn cdsort_keeps_calls_of_equal_worth_in_their_order() {
-    // One call each way: both orders cost the same to the last bit, and the lower id goes first.
+    // There is one call in each direction. Both orders cost exactly the same, so the lower id comes first.
     let graph = CallGraph::new(vec![64; 2], vec![7, 7], vec![edge(0, 1, 7), edge(1, 0, 7)]).unwrap();
     assert_eq!(order("cdsort", &graph), [0, 1]);
 }
 
 #[test]
 fn cdsort_makes_no_chain_of_more_than_128_functions() {
-    // Each function is called by the next: one chain runs against the ids, two chains do not do so throughout.
+    // Each function is called by the next. A single chain runs against the ids from end to end; two chains do not.
     let path = |functions: u32| {
         let edges = (1..functions).map(|caller| edge(caller, caller - 1, 1000)).collect();
         order(

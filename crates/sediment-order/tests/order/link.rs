@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ordering files, written and read back. What real linkers do with them is in `toolchain/link.rs`.
+//! Tests of ordering files, written and read back. `toolchain/link.rs` tests them with real linkers.
 //!
-//! A case is a folder of tests/golden/link: `functions.txt` holds one function a line, in the order asked for (name, and after
-//! tabs its weight and its file, where it has any); `binary.txt`, if there, the functions of the binary at hand. A folder with an
-//! `order.txt` is one to be read only.
+//! A case is a folder of tests/golden/link. `functions.txt` lists the functions in the requested order, one per line:
+//! name and, after tabs, weight and file if known. `binary.txt`, if it exists, lists the functions of the binary. A
+//! folder with an `order.txt` is only read.
 
 use proptest::prelude::*;
 use sediment_core::binary::{Binary, BinaryFunction};
@@ -36,7 +36,7 @@ fn functions(text: &str) -> Vec<AskedFunction> {
         .collect()
 }
 
-/// One function a line; further names of it behind blanks, and behind a tab the source file of a local one.
+/// Each line is a function: its names, separated by blanks and, for a local function, a tab and its source file.
 fn binary(symbols: &str) -> Binary {
     let function = |name: &str, file: Option<&str>, place: u64| BinaryFunction {
         name: name.to_owned(),
@@ -85,7 +85,7 @@ fn skip_report(skipped: &Skipped) -> String {
     })
 }
 
-/// Checks what each dialect writes, and that each reads back what it wrote.
+/// Checks what each dialect writes, and that each reads back its own output.
 fn check_written(case: &str, placements: &[Placement], mut skipped: Skipped) {
     for linker in LINKERS {
         let (text, left_out) = (linker.write)(placements);
@@ -105,7 +105,7 @@ fn check_written(case: &str, placements: &[Placement], mut skipped: Skipped) {
                 functions.push(name);
             }
         }
-        // Where files are not told apart, a name stands where the heaviest function of that name does.
+        // If a dialect does not distinguish files, a name is at the position of the heaviest function with this name.
         let by_file = linker.name.starts_with("gnu-ld");
         let mut expected: Vec<&str> = Vec::new();
         for placement in placements {
@@ -237,7 +237,7 @@ fn nothing_that_is_no_order_is_read_as_one() {
 fn our_orders_without_a_function_are_told_from_files_of_others() {
     let [none, one] = [Vec::new(), place(&functions("f\n"), None).0];
     for linker in LINKERS {
-        // A list has no line of its own, and a call graph lists calls.
+        // A list has no line of sediment's own, and a call graph lists calls.
         let is_known = !["list", "lld-call-graph"].contains(&linker.name);
         assert_eq!(link::lists_no_function(&(linker.write)(&none).0), is_known, "{}", linker.name);
         assert!(!link::lists_no_function(&(linker.write)(&one).0), "{}", linker.name);
@@ -253,7 +253,7 @@ fn deep_nesting_is_read_without_recursion() {
     assert_eq!(link::read(&text).unwrap().1[0].name, "a");
 }
 
-/// Names of the characters that mean something to some reader.
+/// Makes names of the characters that have a meaning for some reader.
 fn any_name() -> impl Strategy<Value = String> {
     proptest::collection::vec(
         prop_oneof![
@@ -289,7 +289,8 @@ proptest! {
             let read: Vec<String> = (linker.read)(&text).unwrap().into_iter().map(|name| name.name).collect();
             let left_out: u64 = skipped.iter().map(|(_, entry)| entry.items).sum();
             prop_assert!(left_out as usize <= names.len());
-            // A version behind the name is not part of it, and a name like a group's may be taken for one.
+            // A version after the name is not part of it, and a name that looks like a section group may be taken for
+            // one.
             let plain = |name: &&String| !name.contains('@') && !name.starts_with('.');
             for name in names.iter().filter(plain) {
                 let alone = std::slice::from_ref(placements.iter().find(|p| p.name == *name).unwrap());
@@ -317,7 +318,7 @@ fn functions_without_names_are_not_ordered() {
     let names: Vec<&str> = built.table.keys.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["exported"]);
     assert_eq!(built.skipped.items(sediment_core::skipped::Reason::NamelessFunction), 2);
-    // Its calls by others are still known.
+    // The calls of it by others are still known.
     assert_eq!(built.graph.weights(), [10]);
     let mut nameless = Profile::default();
     *nameless.dso_mut("libstripped.so.1") = profile.dsos()["libstripped.so.1"].clone();
@@ -353,7 +354,7 @@ fn names_of_one_address_are_ordered_as_one_function() {
         built.graph.edges().iter().map(|edge| (edge.caller.0, edge.callee.0, edge.weight)).collect();
     assert_eq!(edges, [(0, 0, 2), (0, 1, 10), (0, 2, 30), (1, 0, 12)]);
     assert_eq!(order::first_uses(&profile, &built.table), [Some(1), None, None]);
-    // Whichever of the names its section has, it is placed.
+    // It is placed, whichever of its names its section has.
     let order = Order::of(GroupKind::Hot, built.graph.ids().collect());
     let (placed, skipped) = link::placements(&order, &built, Some(&binary), false);
     assert!(skipped.is_empty(), "{skipped:?}");
@@ -362,7 +363,7 @@ fn names_of_one_address_are_ordered_as_one_function() {
         [".text.A", ".text.Aa"].iter().all(|name| sections.iter().any(|have| have == name)),
         "{sections:?}"
     );
-    // Names of functions that a linker folded are no names of one function.
+    // Functions that a linker folded have different names; these are not names of one function.
     let many = "A Aa A3 A4 A5 A6 A7 A8 A9\nB\nC";
     let folded = self::binary(many);
     let built = order::build(&profile, &Selection::Binary { binary: &folded, file_name: "prog" }).unwrap();

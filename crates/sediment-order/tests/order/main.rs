@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests from a profile to an order and to its check in a linked file, on goldens and generated inputs.
+//! Tests of orders from a profile to the check of a linked file, on goldens and generated inputs.
 
 mod arrange;
 mod bad_input;

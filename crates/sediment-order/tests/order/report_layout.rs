@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The picture of a layout: what it shows, of whatever names, and how large it is.
+//! Tests of the picture of a layout: what it shows, with names of any kind, and how large it is.
 
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::GroupKind;
@@ -31,7 +31,7 @@ fn seen(weight: u64) -> ProfiledFunction {
     ProfiledFunction { weight, group: GroupKind::Hot, first: Some(weight) }
 }
 
-/// So many functions of 300 bytes, of which every tenth was called, the last most often.
+/// Makes this many functions of 300 bytes. Every tenth was called, the last one most often.
 fn program(functions: u64) -> (Binary, Vec<(FunctionKey, ProfiledFunction)>) {
     let name = |at: u64| format!("function_with_a_name_of_usual_length_{at}");
     let binary = (0..functions).map(|at| function(&name(at), 0x40_1000 + 304 * at, 300)).collect();
@@ -39,7 +39,7 @@ fn program(functions: u64) -> (Binary, Vec<(FunctionKey, ProfiledFunction)>) {
     (Binary { functions: binary, ..Binary::default() }, heat)
 }
 
-/// The texts of a page that a reader sees, each once.
+/// Returns the texts that a reader of the page sees, each once.
 fn words(page: &str) -> String {
     let page = page.split("<script").next().unwrap();
     let texts = page.split('>').filter_map(|part| part.split('<').next());
@@ -82,7 +82,7 @@ fn page_of(title: &str, note: &str, program: ReportedProgram<'_>) -> String {
     })
 }
 
-/// Checks that each tag is opened as often as closed.
+/// Checks that each tag is opened as often as it is closed.
 fn is_well_formed(page: &str) {
     for tag in ["svg", "title", "table", "section", "div", "text", "ul", "li", "h1", "h2", "h3", "p", "style"]
     {
@@ -92,7 +92,7 @@ fn is_well_formed(page: &str) {
     for reach in ["<img", "<link", "<image", "<use", "@import", "eval("] {
         assert!(!page.contains(reach), "{reach}: nothing loads");
     }
-    // Our own script, named by its hash, and data, which does nothing.
+    // The page contains only our own script, allowed by its hash, and data, which is not executed.
     assert_eq!(page.matches("<script>").count(), 1);
     let data = page.matches("<script type=\"application/json\"").count();
     assert_eq!(page.matches("<script").count(), 1 + data);
@@ -119,7 +119,7 @@ fn twenty_thousand_functions_make_a_small_file() {
     support::golden("report/layout.txt", &(words(&page) + "\n"));
 }
 
-/// Horizontal position at which a line of the curve reaches 90 % of the calls, as a share of the picture's width.
+/// Returns the horizontal position where a curve reaches 90 % of the calls, as a share of the picture's width.
 fn reach_of(page: &str, class: &str) -> f64 {
     let points = page.split(&format!("<polyline class=\"{class}\" points=\"")).nth(1).unwrap();
     let points = points.split('"').next().unwrap().split(' ');
@@ -137,16 +137,16 @@ fn curves_of_large_programs_do_not_lie_at_the_left_edge() {
     let (binary, heat) = program(20_000);
     let page = drawn(&binary, &heat);
     assert!(page.contains("(logarithmic scale)"));
-    // 149 of 1,485 pages: a tenth of a linear axis.
+    // 149 of 1,485 pages would be a tenth of a linear axis.
     let after = reach_of(&page, "after");
     assert!(after > 0.5 && reach_of(&page, "before") > after, "{after}");
-    // 49 of 350 pages, as of a database: a seventh of a linear axis.
+    // 49 of 350 pages, as in a database, would be a seventh of a linear axis.
     let (binary, _) = program(4700);
     let heat: Vec<_> =
         binary.functions.iter().step_by(7).map(|function| (key(&function.name), seen(1000))).collect();
     let page = drawn(&binary, &heat);
     assert!(page.contains("(logarithmic scale)"));
-    // A third of the pages is no small part.
+    // A third of the pages is not a small part, so the axis is linear.
     let heat: Vec<_> =
         binary.functions.iter().step_by(3).map(|function| (key(&function.name), seen(1000))).collect();
     let page = drawn(&binary, &heat);
@@ -183,7 +183,7 @@ fn hostile_names_are_shown_and_do_nothing() {
     is_well_formed(&named);
 }
 
-/// The data of a program, as its script reads it.
+/// Returns the data of a program, as the page's script reads it.
 fn data(page: &str) -> serde_json::Value {
     let data = page.split("class=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     serde_json::from_str(data).unwrap()
@@ -195,10 +195,10 @@ fn data_has_each_function_once_with_both_addresses() {
     let found = data(&drawn(&binary, &heat));
     assert_eq!(found["n"].as_array().unwrap().len(), 40);
     assert_eq!(found["p"], serde_json::json!([0, 10, 10, 10]));
-    // Before: from the begin of the page, then one function behind the other.
+    // Before: from the beginning of the page, one function after the other.
     assert_eq!(found["b"]["d"][0], 0);
     assert_eq!(found["b"]["d"][1], 304);
-    // After: the heaviest are first, the others as they lay.
+    // After: the heaviest functions are first, the others keep their sequence.
     assert_eq!(found["a"]["i"].as_array().unwrap()[..10], [30, 1, 20, 1, 10, 1, 0, 10, 11, 9]);
     let heats: Vec<u64> = found["w"].as_array().unwrap().iter().map(|w| w.as_u64().unwrap()).collect();
     assert!((999_999_990..=1_000_000_000).contains(&heats.iter().sum::<u64>()), "{heats:?}");
@@ -243,7 +243,7 @@ fn two_hundred_thousand_functions_and_none_are_drawn() {
     is_well_formed(&of_long_name());
 }
 
-/// A page of a function whose name is as long as names may be.
+/// Makes the page of a function whose name has the maximum length.
 fn of_long_name() -> String {
     let name = "long_".repeat(819) + "x";
     let binary = Binary { functions: vec![function(&name, 0x1000, 64)], ..Binary::default() };
@@ -261,7 +261,7 @@ fn damaged_sizes_and_gaps_are_bounded() {
     assert!(page.len() < 8 << 20, "{} bytes", page.len());
 }
 
-/// A profile of `main` in prog, which calls the others of prog, of which one calls into libc.so.6.
+/// Makes a profile in which `main` of prog calls the other functions of prog, and one of them calls into libc.so.6.
 fn profile_with_a_library() -> Profile {
     let mut profile = Profile::default();
     let at =
@@ -294,7 +294,7 @@ fn libraries_have_their_calls_and_counts_are_of_one_base() {
     assert_eq!(found["n"], serde_json::json!(["main", "work", "malloc"]));
     assert_eq!((&found["c"], &found["t"]), (&serde_json::json!(100), &serde_json::json!(3)));
     assert_eq!(found["v"], serde_json::json!([97]));
-    // Caller as a distance, callee, count.
+    // The caller is stored as the difference from the previous one, then callee and count.
     assert_eq!(found["e"], serde_json::json!([0, 1, 3, 1, 2, 97]));
 }
 
@@ -305,7 +305,7 @@ fn data_has_linkage_names_where_others_are_shown() {
     let binary = Binary { functions, ..Binary::default() };
     let found = data(&drawn(&binary, &[(key(names[0]), seen(5))]));
     assert_eq!(found["n"], serde_json::json!(["srv::foo(int)", "srv::bar(int)", "plain"]));
-    // Eight characters at the begin and two at the end are those of the last.
+    // The first eight characters and the last two are the same as in the previous name.
     assert_eq!(found["l"], serde_json::json!(["00_ZN3srv3fooEi", "82bar", ""]));
     let (binary, heat) = program(40);
     assert_eq!(data(&drawn(&binary, &heat))["l"], serde_json::json!([]));
@@ -335,7 +335,7 @@ fn hot_and_cold_parts_have_their_bytes_and_weights() {
             "other_graph | not known | 300 bytes | 100 bytes | not known",
         ]
     );
-    // Three quarters of the bar.
+    // This is three quarters of the bar.
     assert!(table.contains("width=\"45.0\""), "{table}");
 }
 

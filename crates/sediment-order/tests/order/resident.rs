@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that fit the caches keep their input order from engine 3 on; all others have the order of engine 2.
+//! Tests that programs which fit the caches keep their input order from engine 3 on, and that all others have the order
+//! of engine 2.
 
 use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use sediment_core::binary::{Binary, BinaryFunction};
@@ -11,12 +12,12 @@ use sediment_order::order::{self, Aim, OrderMethod, OrderRequest, Ordering, Sele
 
 const COUNT: u64 = 60;
 
-/// Functions in the order in which they lie, by names that sort otherwise.
+/// Returns the functions in the order of their addresses. Their names sort differently.
 fn names() -> Vec<String> {
     (0..COUNT).map(|place| format!("f{}", place * 37 % COUNT)).collect()
 }
 
-/// Each function calls the one that lies half of the program behind it.
+/// Each function calls the one half a program further on.
 fn profile() -> Profile {
     let mut profile = Profile::default();
     let functions: Vec<_> = names()

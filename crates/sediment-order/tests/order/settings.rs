@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The settings of a package: what each key means, and what is refused with its line.
+//! Tests of the settings of a package: what each key means, and which errors are reported with their line.
 
 use sediment_core::ErrorLocation;
 use sediment_order::order::Aim;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording and a compiler's graph together: what was measured stays, and what no run saw lies where it is to be expected.
+//! Tests of a recording together with a compiler's graph: recorded functions keep their order, and functions that no
+//! run executed are placed where calls are likely.
 
 use sediment_core::callgraph::{FunctionId, GroupKind};
 use sediment_core::profile::merge::{Weight, merge};
@@ -20,8 +21,8 @@ const RECORDED: &str = r#"digraph Callgraph {
 }
 "#;
 
-/// `number` and its helper are called from what ran; `usage` is an error path; `plugin` is called through a pointer; nothing leads to
-/// the others.
+/// Recorded functions call `number` and its helper; `usage` is an error path; `plugin` is called through a pointer;
+/// nothing leads to the others.
 const ESTIMATED: &str = r#"digraph Callgraph {
   graph [sediment=2, source="gcc call graphs of units", unit=calls, total=0];
   subgraph cluster0 {
@@ -57,7 +58,7 @@ fn merged(inputs: &[&Profile]) -> Profile {
     merge(&weighed, false).unwrap()
 }
 
-/// The groups of the default order, by name.
+/// Returns the groups of the default order, with names.
 fn ordered(profile: &Profile) -> Vec<(GroupKind, Vec<String>)> {
     let Ordering { order, built, .. } =
         order::compute(profile, &Selection::Dso("tool"), &OrderRequest::default()).unwrap();
@@ -94,7 +95,7 @@ fn unprofiled_functions_lie_by_call_edges_then_heat_and_error_paths_last() {
     let groups = ordered(&merged(&[&profile(RECORDED), &profile(ESTIMATED)]));
     let (kinds, names): (Vec<GroupKind>, Vec<Vec<String>>) = groups.into_iter().unzip();
     assert_eq!(kinds, [GroupKind::Hot, GroupKind::Unprofiled]);
-    // What ran lies as it does without the compiler's graph.
+    // Recorded functions are placed as without the compiler's graph.
     assert_eq!(names[0], ordered(&profile(RECORDED))[0].1);
     let (reachable, rest) = names[1].split_at(3);
     assert_eq!(reachable[2], "plugin", "the least of them: {reachable:?}");
@@ -127,7 +128,8 @@ fn a_recording_alone_has_nothing_to_expect() {
     assert_eq!(order::unprofiled(&recorded, &built.graph, &built.table).unwrap(), None);
 }
 
-/// A function in a circle of calls, one behind an error path, and one that a run saw at no call.
+/// Contains functions that call each other in a circle, one that is called only on an error path, and one that has
+/// samples but no calls.
 #[test]
 fn standings() {
     let more = profile(
@@ -155,7 +157,7 @@ fn standings() {
     assert_eq!(standing("odd"), Some(Standing::Reachable));
     assert_eq!(standing("fail"), Some(Standing::Cold));
     assert_eq!(standing("behind"), Some(Standing::Unreachable));
-    // Calls of what did not run, and of nothing else.
+    // Only the calls of functions that did not run are used.
     let sequence = place_unprofiled(
         &(algorithms::algorithm("input").unwrap().run)(
             &built.graph,

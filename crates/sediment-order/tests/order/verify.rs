@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verification on binaries made by hand, one reason at a time. Real linked files are in `toolchain/link.rs`.
+//! Tests of verification on binaries made by hand, one reason at a time. `toolchain/link.rs` uses real linked files.
 
 use sediment_core::ErrorCode;
 use sediment_core::binary::names::SectionGroup;
@@ -10,7 +10,7 @@ use sediment_core::profile::{FunctionKey, Heat, Profile};
 use sediment_order::link::OrderedName;
 use sediment_order::verify::{Basis, InputSection, Misplaced, Reason, VerifyReport, verify};
 
-/// A function of 100 bytes in `.text`, every 128 bytes.
+/// Makes a function of 100 bytes in `.text`, every 128 bytes.
 fn function(name: &str, place: usize) -> BinaryFunction {
     BinaryFunction {
         name: name.to_owned(),
@@ -24,7 +24,7 @@ fn function(name: &str, place: usize) -> BinaryFunction {
     }
 }
 
-/// Functions by their place in memory; `a=b` are two names of one.
+/// Makes a binary with these functions by ascending address; `a=b` are two names of one function.
 fn binary(names: &str) -> Binary {
     let functions = names
         .split_whitespace()
@@ -42,7 +42,8 @@ fn order(names: &str) -> Vec<OrderedName> {
         .collect()
 }
 
-/// Functions of `prog` with the calls into them, `name:calls`; `dso/name:calls` for others.
+/// Makes a profile of functions of `prog` with the number of calls into them: `name:calls`, or `dso/name:calls` for
+/// other files.
 fn profile(calls: &str) -> Profile {
     let mut profile = Profile::default();
     let caller = profile.function(FunctionKey::new(Some(b"prog"), b"caller", None).unwrap());
@@ -79,7 +80,7 @@ fn all_as_ordered() {
     assert_eq!((report.basis, report.in_force), (Basis::Calls, true));
     assert_eq!(report.cluster.as_ref().map(|found| found.rule), Some(MatchRule::FileName));
     assert!(reasons(&report).is_empty());
-    // Four times 100 bytes within the first page.
+    // Four functions of 100 bytes are within the first page.
     assert_eq!((report.hot_bytes, report.hot_pages, report.ideal_pages), (400, 1, 1));
 }
 
@@ -130,7 +131,7 @@ fn samples_where_nobody_counted_calls() {
 
 #[test]
 fn an_order_that_was_not_applied_does_not_show() {
-    // Ascending by chance, but scattered.
+    // The functions ascend by chance, but are scattered.
     let report = check(&binary("x0 x1 a x2 x3 b x4 x5 c x6 x7 d x8"), "a b c d", None);
     assert_eq!((report.placed, report.in_force), (0, false));
     assert_eq!(report.misplaced.len(), 4);
@@ -188,14 +189,15 @@ fn functions_without_a_dso_count_if_the_binary_has_them() {
 
 #[test]
 fn a_function_that_is_only_there_as_clone_is_where_its_clone_is() {
-    // Asked for by its own name, as a wildcard places it; and by the name of the clone that the inputs had.
+    // The order lists the function by its own name, so a wildcard places the clone, or lists the clone by the name that
+    // the inputs had.
     let binary = binary("a f.lto_priv.0 b g.constprop.1 c");
     for order in ["a f b g c", "a f.lto_priv.0 b g.constprop.1 c"] {
         let report = check(&binary, order, Some("a:1 f:2 b:3 g:4 c:5"));
         assert_eq!(reasons(&report), [], "{order}");
         assert_eq!((report.weight, report.weight_placed), (15, 15), "{order}");
     }
-    // A clone that the profile knows by its own name is itself.
+    // A clone that the profile knows by its own name is not counted for the original.
     let report = check(&binary, "a b g c", Some("a:1 b:3 g:4 c:5 g.constprop.1:7"));
     assert!(reasons(&report).contains(&("g.constprop.1", Reason::NotAsked)));
     assert!(reasons(&report).contains(&("g", Reason::OnlyAsClone(vec!["g.constprop.1".into()]))));
@@ -227,10 +229,10 @@ fn cold_parts_are_asked_for_in_case_there_are_any() {
 
 #[test]
 fn other_names_of_one_address() {
-    // Asked for by both names: it stands where the first is asked for.
+    // The order lists both names: the position of the first one counts.
     let both = check(&binary("a=alias b c x"), "a b alias c", None);
     assert_eq!((both.asked, both.placed), (4, 4));
-    // Asked for by the name that its section does not have.
+    // The order lists the name that the section does not have.
     let one = check(&binary("a b c x ctor1=ctor2 y"), "a b c ctor1", None);
     assert_eq!(reasons(&one), [("ctor1", Reason::NamedAfter(vec!["ctor2".into()]))]);
 }
@@ -252,7 +254,7 @@ fn local_functions_of_one_name() {
     let apart = check(&same_named_locals("a b c x twin y twin z"), "a twin b c", None);
     assert_eq!(reasons(&apart), [("twin", Reason::SameNamedLocal(2))]);
 
-    // The profile says which one: only that counts.
+    // The profile says which of them is meant, and only this one counts.
     let mut profile = profile("a:1 b:1");
     let twin = profile.function(FunctionKey::new(Some(b"prog"), b"twin", Some(b"b.c")).unwrap());
     let caller = profile.find(&FunctionKey::new(Some(b"prog"), b"caller", None).unwrap()).unwrap();
@@ -333,7 +335,7 @@ fn unverifiable_files_are_an_error() {
         other_order.code() == ErrorCode::NotInProfile && other_order.to_string().contains('2'),
         "{other_order}"
     );
-    // A list for GNU ld asks for a function by several sections.
+    // A list for GNU ld names several sections for each function.
     let by_section =
         verify(&binary("x y"), &order("a b a b"), None, "prog", &InputObjects::default()).unwrap_err();
     assert_eq!(by_section.to_string(), other_order.to_string());
@@ -361,7 +363,7 @@ fn section(name: &str) -> InputSection {
     InputSection { name: name.to_owned(), object: "f.o".to_owned() }
 }
 
-/// Objects with these functions, `name:section`.
+/// Makes objects with these functions, `name:section`.
 fn objects(functions: &str) -> InputObjects {
     let mut objects = InputObjects::default();
     objects.paths = vec![ObjectPath::File("f.o".to_owned())];
@@ -394,7 +396,7 @@ fn objects_show_the_sections_of_functions() {
         )
     };
     let reason = |name: &str, reason: Reason| (name.to_owned(), reason);
-    // The linker did not get the order, or no object has function sections, or some.
+    // The linker did not get the order; no object has function sections; or only some have.
     let unordered = "x0 a x1 b x2 c x3";
     let own = |name: &str| reason(name, Reason::NotPassed(section(&format!(".text.{name}"))));
     let none = |name: &str| reason(name, Reason::NoOwnSection(section(".text")));
@@ -407,13 +409,14 @@ fn objects_show_the_sections_of_functions() {
         (false, vec![none("a"), none("b"), none("c")])
     );
     assert_eq!(check(unordered, "a b", "a:.text b:.text.b"), (false, vec![none("a"), own("b")]));
-    // In a file that follows its order, function by function. Objects that disagree show nothing.
+    // The file follows the order otherwise, so each function gets its own reason. Objects that contradict each other
+    // show nothing.
     let ordered = "a b c x d y e z f w";
     assert_eq!(
         check(ordered, "a b c d e f", "d:.text e:.text.e f:.text f:.text.f"),
         (true, vec![none("d"), own("e"), reason("f", Reason::AmongUnlisted)])
     );
-    // A section of another name, which the order may have or not.
+    // The section has another name, which the order lists or does not list.
     assert_eq!(
         check("a b c x d=e y", "a b c d", "d:.text.e e:.text.e"),
         (true, vec![reason("d", Reason::NamedAfter(vec!["e".to_owned()]))])
@@ -434,12 +437,13 @@ fn start_files_are_not_the_users_fault() {
     let report = check(&linked, asked, None);
     let expected = [
         (start, Reason::OfStartFiles),
-        // The one of musl lies right after _start.
+        // musl's function comes right after _start.
         (of_musl, Reason::AmongUnlisted),
         (of_crtbegin, Reason::OfStartFiles),
     ];
     assert_eq!(reasons(&report), expected);
-    // `_init` has an output section, and is local in a library. A profile may have what no order lists.
+    // `_init` has its own output section, and is local in a library. A profile may contain functions that no order
+    // lists.
     let mut library = linked.clone();
     for (name, section) in [("_start", ".fini"), ("_start_c", ".init")] {
         let function = library.functions.iter_mut().find(|function| function.name == name).unwrap();
@@ -449,11 +453,11 @@ fn start_files_are_not_the_users_fault() {
     let report = check(&library, "a b _init _fini", Some("a:9 b:9 frame_dummy:1"));
     let of_start_files = |name: &&str| reasons(&report).contains(&(*name, Reason::OfStartFiles));
     assert!(["_init", "_fini", of_crtbegin].iter().all(of_start_files), "{:?}", report.misplaced);
-    // A program without crtbegin.o brings its own.
+    // A program that is linked without crtbegin.o may define the function itself.
     linked.functions.last_mut().unwrap().file = Some("mine.c".to_owned());
     let own = [start, of_musl, of_crtbegin].map(|name| (name, Reason::AmongUnlisted));
     assert_eq!(reasons(&check(&linked, asked, None)), own);
-    // A program's own has a section, and what became of that is the reason.
+    // A `_start` of the program itself is in a section, and the reason says what happened to this section.
     let objects = objects("_start:.text._start");
     let report = verify(&binary("a b x _start y"), &order("a b _start"), None, "prog", &objects).unwrap();
     assert_eq!(reasons(&report), [("_start", Reason::NotPassed(section(".text._start")))]);
@@ -469,7 +473,8 @@ fn a_cold_part_between_neighbours_is_the_reason() {
     assert_eq!(reasons(&report), [("a", parted.clone()), ("b", parted)]);
 }
 
-/// The reasons, one after the other: a new one does not compile until it is here.
+/// Returns the next reason after this one, so that the test can list all: a new reason does not compile until it is
+/// added here.
 fn after(reason: &Reason) -> Option<Reason> {
     Some(match reason {
         Reason::NotInBinary => Reason::InlinedOrRemoved,
@@ -490,7 +495,7 @@ fn after(reason: &Reason) -> Option<Reason> {
     })
 }
 
-/// Programs know reasons by their codes: one that changes is told in the changelog.
+/// Programs recognise reasons by these codes: if one changes, the changelog must say so.
 #[test]
 fn every_reason_has_a_code_and_a_text() {
     let all: Vec<Reason> = std::iter::successors(Some(Reason::NotInBinary), after).collect();
@@ -500,14 +505,14 @@ fn every_reason_has_a_code_and_a_text() {
     assert!(codes.len() == all.len() && all.iter().all(|reason| !reason.to_string().is_empty()));
 }
 
-/// A runtime of 300 functions without sections, whose names the order has in another sequence.
+/// The runtime has 300 functions without sections of their own, and the order lists their names in another sequence.
 #[test]
 fn a_part_that_follows_the_order_counts_beside_one_that_cannot() {
     let runtime = |number: usize| format!("runtime{}", number * 7919 % 300);
     let own: Vec<String> = (0..40).map(|number| format!("own{number}")).collect();
     let memory: Vec<String> =
         own.iter().cloned().chain((0..300).map(|number| format!("runtime{number}"))).collect();
-    // Each of the program's own functions, and seven of the runtime in between.
+    // The order alternates one of the program's own functions with seven of the runtime.
     let asked: Vec<String> = (0..300)
         .flat_map(|number| {
             let own = (number % 7 == 0 && number / 7 < 40).then(|| own[number / 7].clone());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice on inlining for programs that a real compiler made, from profiles whose counts are known.
+//! Tests of the advice on inlining, for programs made by a real compiler and profiles with known counts.
 
 use libtest_mimic::Trial;
 use sediment_core::binary::source_lines::SourceLines;
@@ -39,7 +39,7 @@ int main(int count, char **words) {
 ";
 const APART: &str = "int apart(int x) { return x ^ 5; }\n";
 
-/// Compiles the files with gcc; what it printed.
+/// Compiles the files with gcc, and returns its output.
 fn compile(folder: &Path, files: &[(&str, &str)], output: &str, options: &[&str]) -> String {
     for (name, text) in files {
         std::fs::write(folder.join(name), text).unwrap();
@@ -56,7 +56,7 @@ fn compile(folder: &Path, files: &[(&str, &str)], output: &str, options: &[&str]
     said
 }
 
-/// A profile in which each of these calls was made, of a run of a million instructions.
+/// Makes a profile with these calls, from a run of a million instructions.
 fn profile(dso: &str, calls: &[(&str, &str, u128)]) -> Profile {
     let mut profile = Profile::default();
     profile.source.insert("valgrind callgrind (Ir)".to_owned());
@@ -119,7 +119,7 @@ fn program() {
     assert_eq!(apart.definition.as_ref().unwrap().to_string(), "apart.c:1");
     assert_eq!(apart.lines.iter().map(ToString::to_string).collect::<Vec<_>>(), ["main.c:9"]);
     assert_eq!(apart.sites, Some(1));
-    // Call and return at the least, 9,000 times, of a million.
+    // The call and the return at least, 9,000 times, out of a million instructions.
     assert!(apart.saving.unwrap() >= 0.018 && apart.saving.unwrap() < 0.05, "{:?}", apart.saving);
 
     let near_by = of(&advice.candidates, "main", "near_by");

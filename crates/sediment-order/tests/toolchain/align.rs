@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where real linkers put a hot block that is to be aligned.
+//! Tests of where real linkers put a hot block with an alignment.
 
 use libtest_mimic::Trial;
 use sediment_core::Skipped;
@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Links four functions, of which the third is the first hot one, and looks where it lies.
+/// Links four functions, of which the third is the first hot one, and checks its address.
 fn hot_block_is_aligned(dialect: &str, linker_arguments: &[&str], hand_over: &str) {
     const ALIGNMENT: u64 = 2 << 20;
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pettis and Hansen's layout beside BOLT's, function by function; and hfsort+ beside the BOLT 16 that still had it, by score.
+//! Compares Pettis and Hansen's layout with BOLT's, function by function, and hfsort+ by its score with BOLT 16, the
+//! last one that has it.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -25,7 +26,8 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Calls of weights that all differ, with every function among the callees: what BOLT never saw entered it leaves out.
+/// Makes calls with distinct weights. Every function is among the callees, because BOLT omits functions that it never
+/// saw entered.
 fn graph(functions: u32, edges: usize, seed: u64) -> CallGraph {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = move |bound: u64| {
@@ -64,10 +66,11 @@ fn graph(functions: u32, edges: usize, seed: u64) -> CallGraph {
     CallGraph::new(sizes, weights, graphs::edges(calls)).unwrap()
 }
 
-/// Bytes of a call site: a test, a jump over the call, the call.
+/// Bytes of a call site: a test, a jump over the call, and the call.
 const CALL: u64 = 9;
 
-/// Writes the program and its profile: each call in a block of its own, as BOLT takes the weight of a call from its block.
+/// Writes the program and its profile. Each call has its own block, because BOLT takes the weight of a call from its
+/// block.
 fn write(graph: &CallGraph, folder: &Path) {
     let (mut assembly, mut profile) = (String::new(), String::new());
     for caller in graph.ids() {
@@ -88,7 +91,7 @@ fn write(graph: &CallGraph, folder: &Path) {
             writeln!(profile, "1 n{id} {jump:x} 1 n{id} {call_at:x} 0 {weight}").unwrap();
             writeln!(profile, "1 n{id} {call_at:x} 1 n{callee} 0 0 {weight}").unwrap();
         }
-        // No nops: BOLT takes them out.
+        // Filling without nops, because BOLT removes them.
         let filling = (graph.sizes()[caller.index()] - CALL * calls.len() as u64) / 2;
         for _ in 0..filling {
             assembly.push_str("mov %ebx,%ebx\n");
@@ -117,8 +120,8 @@ fn order_of_bolt(bolt: &str, layout: &str, graph: &CallGraph) -> Vec<FunctionId>
     order.lines().map(|name| FunctionId(name.strip_prefix('n').unwrap().parse().unwrap())).collect()
 }
 
-/// BOLT numbers functions as it meets them: each, and then those that it calls. Which of two chains is in front hangs on that number.
-/// The graph numbered so, and what its functions are called.
+/// Returns the graph with BOLT's numbers, and the names of its functions. BOLT numbers functions as it meets them: each
+/// function, then those that it calls. This number decides which of two chains comes first.
 fn as_met(graph: &CallGraph) -> (CallGraph, Vec<FunctionId>) {
     let mut names: Vec<FunctionId> = Vec::new();
     let mut numbers: Vec<Option<FunctionId>> = vec![None; graph.len()];
@@ -163,8 +166,9 @@ fn pettis_hansen(bolt: &str) {
     }
 }
 
-/// Orders differ: BOLT knows where in its caller each call stands, where we take the middle; ends chains at no length; and goes by
-/// entries alone where we also count calls out of a function. Compared is what hfsort+ is for, over several programs.
+/// The orders differ in several ways: BOLT knows the position of each call in its caller, while sediment assumes the
+/// middle; BOLT does not limit the length of chains; and it counts only entries, while sediment also counts calls out
+/// of a function. So the test compares the scores over several programs.
 fn hfsort_plus() {
     let (mut sums, mut near) = ([0.0; 3], [0.0; 3]);
     for seed in 1..=4 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library's example, on a real program: order it, link it in that order, check it.
+//! Runs the library's example on a real program: computes its order, links it in that order, and checks it.
 
 #[path = "../../examples/library.rs"]
 #[allow(dead_code)] // it has a main

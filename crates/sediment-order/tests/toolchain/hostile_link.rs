@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile names and the real readers of the dialects they are written in: linkers, shell, make, dot, RPM.
+//! Tests hostile names with the real readers of each dialect: linkers, shell, make, dot, RPM.
 
 use super::link::{How, binary, order_text, others, run};
 use libtest_mimic::Trial;
@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Names that an assembler accepts for a section and a symbol: no control characters, no empty name.
+/// Returns names that an assembler accepts for a section and a symbol: not empty, and without control characters.
 fn nameable() -> Vec<String> {
     names()
         .into_iter()
@@ -29,7 +29,7 @@ fn nameable() -> Vec<String> {
         .collect()
 }
 
-/// Functions that would move if a hostile name were more than a name.
+/// Functions that would move if a hostile name were read as more than a name.
 const BYSTANDERS: [&str; 8] = ["evil", "ab", "axbycd", "axb", "x", "b", "zz", "a"];
 
 /// Assembles functions with hostile names, in hostile sections, among bystanders.
@@ -53,7 +53,7 @@ fn assemble(folder: &Path) -> Vec<String> {
     listed
 }
 
-/// The listed names that stand in `binary`, by address.
+/// Returns the listed names that are in the file, by address.
 fn found_in(file: &Path, listed: &[String]) -> Vec<String> {
     binary(file)
         .functions
@@ -139,7 +139,7 @@ fn dot() {
     let folder = tempfile::tempdir().unwrap();
     let expressible: Vec<(String, String)> = names()
         .into_iter()
-        // Graphviz keeps apart ids that begin with %, but prints a number for each; and it numbers the empty id.
+        // Graphviz distinguishes ids that begin with %, but prints a number for each; it also numbers the empty id.
         .filter(|(_, name)| !name.is_empty() && !name.starts_with('%'))
         .filter_map(|(_, name)| Some((escape::dot(&name)?, name)))
         .collect();
@@ -161,7 +161,7 @@ fn dot() {
 fn rpm() {
     for (_, name) in names() {
         let Some(text) = escape::rpm(&name) else { continue };
-        // As text, and as the body of a macro, which is expanded twice.
+        // Both as text, and as the body of a macro, which is expanded twice.
         let mut rpm = Command::new("rpm");
         rpm.args(["--define", &format!("text {text}"), "--eval", &format!("[{text}][%{{text}}]")]);
         assert_eq!(run(&mut rpm), format!("[{name}][{name}]\n"), "{name}");

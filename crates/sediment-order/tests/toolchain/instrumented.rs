@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real programs compiled with `-pg`, and real uftrace: the calls of programs that are known by heart come out to the
-//! number, and a gmon.out is refused beside another program than its own.
+//! Tests with real programs compiled with `-pg`, and with the real uftrace: the known calls of these programs are
+//! counted exactly, and a gmon.out is refused with any program but its own.
 
 use libtest_mimic::Trial;
 use sediment_core::binary::Files;
@@ -93,7 +93,7 @@ fn compile(compiler: &str, source: &str, folder: &Path, name: &str, options: &[&
 }
 
 fn run(program: &Path, arguments: &[&str]) {
-    // Its exit status says nothing.
+    // The exit status does not matter.
     Command::new(program).args(arguments).current_dir(program.parent().unwrap()).output().unwrap();
 }
 
@@ -125,7 +125,7 @@ fn profile_of(recording: &Recording, program: &Path) -> sediment_core::Result<Pr
         .map(|resolved| resolved.profile)
 }
 
-/// Counted calls between functions of the program.
+/// Returns the counted calls between functions of the program.
 fn calls(profile: &Profile) -> BTreeMap<(String, String), u128> {
     let in_program = |index| {
         let key = profile.key(index);
@@ -197,7 +197,7 @@ fn uftrace_forms(options: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("gcc", TRACED, folder.path(), "traced", options);
     let mut record = Command::new("uftrace");
-    // The program's own status is uftrace's.
+    // uftrace exits with the program's status.
     record.args(["record", "-d", "data"]).arg(&program).current_dir(folder.path());
     successful(&mut record);
     let mut command = Command::new("uftrace");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Logs of real valgrind with lackey, read, resolved and replayed: the calls of a known program come out exactly, and
-//! so does the order in which its functions ran.
+//! Tests that read, resolve and replay logs of the real valgrind with lackey: the calls of a known program are counted
+//! exactly, and its functions have the order in which they ran.
 
 use libtest_mimic::Trial;
 use sediment_core::binary::Files;
@@ -39,7 +39,7 @@ int main(void) {
 }
 ";
 
-/// The files of this machine.
+/// Reads the files of this machine.
 struct Here;
 
 impl Files for Here {
@@ -64,7 +64,7 @@ fn compile(folder: &Path, source: &str, options: &[&str], name: &str) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The logs of a run, by the number of the process.
+/// Returns the logs of a run, the longest first.
 fn record(folder: &Path) -> Vec<PathBuf> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=lackey", "--trace-superblocks=yes", "--vex-guest-chase=no", "--trace-sched=yes"]);
@@ -83,7 +83,7 @@ fn record(folder: &Path) -> Vec<PathBuf> {
 
 fn profile_of(log: &[u8]) -> Profile {
     let recording = read(log).unwrap();
-    // What lackey itself counted.
+    // Lackey prints the number of entered blocks itself.
     let text = String::from_utf8_lossy(log);
     let entered: String =
         text.lines().filter_map(|line| line.split_once("SBs entered:")).map(|(_, n)| n).collect();
@@ -124,7 +124,7 @@ fn known_calls(options: &[&str]) {
     assert!(order.is_sorted(), "{order:?}");
 }
 
-/// A library that is loaded, unloaded and loaded again, where another lay before.
+/// A library is loaded, unloaded and loaded again, at an address where another was before.
 fn loaded_late() {
     let folder = tempfile::tempdir().unwrap();
     let library = |name: &str| {
@@ -155,7 +155,7 @@ int main(void) {
     }
 }
 
-/// The child's log does not say what is mapped; behind its parent's it needs not.
+/// The child's log does not list mappings, and does not need to, because it follows the log of its parent.
 fn forked() {
     let folder = tempfile::tempdir().unwrap();
     let source = "

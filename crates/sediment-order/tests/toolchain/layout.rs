@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The orders of C3 and CDSort against those of lld 19, and lld 22 where it is there, function by function.
+//! Compares the orders of C3 and CDSort with those of lld 19, and of lld 22 if it is installed, function by function.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -10,7 +10,7 @@ use support::graphs::{Shape, graph};
 use support::lld::{LATER_LLD, LLD, Reference};
 use support::{Need, case};
 
-/// The linkers that are asked, by the names that their cases have.
+/// The linkers to compare with, and their names in the cases.
 const REFERENCES: &[(&str, &str, Need)] =
     &[("lld", LLD, Need::Program(LLD)), ("lld_22", LATER_LLD, Need::FurtherReference(LATER_LLD))];
 
@@ -35,7 +35,7 @@ pub fn cases() -> Vec<Trial> {
         let needs = [need, Need::Program("as")];
         cases.extend(graphs.map(|(name, shape, functions, edges)| {
             case(&format!("layout::as_{version}_{name}_{functions}_{edges}"), &needs, move || {
-                // Small graphs are cheap, and ties are where they differ first.
+                // Small graphs are cheap, and show first where equal gains are decided differently.
                 let seeds = if functions <= 2_000 { 1..=5 } else { 1..=1 };
                 for seed in seeds {
                     compare(&graph(shape, functions, edges, seed), lld, seed);
@@ -47,9 +47,9 @@ pub fn cases() -> Vec<Trial> {
     cases
 }
 
-/// Both orders, every function. No difference is tolerated: our roots and squares round otherwise than lld's `pow`, but
-/// of the last bits of a gain an order depends only where two gains are equal on paper and made of different sums, which
-/// none of these graphs has (nor any of 1,800 further ones of these shapes).
+/// Compares both orders in every function, and tolerates no difference. sediment's roots and squares are rounded
+/// differently from lld's `pow`. But the last bits of a gain matter only if two gains are equal on paper and computed
+/// by different sums. None of these graphs has such gains (nor any of 1,800 further ones of these shapes).
 fn compare(graph: &CallGraph, lld: &str, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let reference = Reference::assemble(graph, folder.path());
@@ -68,7 +68,7 @@ fn assert_equal(ours: &[FunctionId], theirs: &[FunctionId], what: &str) {
     assert_eq!(ours.len(), theirs.len());
 }
 
-/// CDSort with each of its settings changed, beside lld with the same.
+/// Compares CDSort with lld's, with each of its settings changed in both.
 fn settings(lld: &str) {
     let standard = cdsort::CdsortParameters::default();
     let changed = [

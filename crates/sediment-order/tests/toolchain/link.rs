@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders handed to real linkers, in every way in which programs are linked, and the linked files looked at.
+//! Tests that pass orders to real linkers, in every way in which programs are linked, and check the linked files.
 //!
-//! The program has functions of every group that compilers and linkers know (hot, cold, start-up, exit, split), half of them
-//! listed, half not; local functions of one name in two files; and it checks its own unwind tables.
+//! The program has functions of every group that compilers and linkers know (hot, cold, start-up, exit, split), half of
+//! them listed in the order; local functions with the same name in two files; and a check of its own unwind tables.
 
 use super::hostile_link;
 use libtest_mimic::Trial;
@@ -57,11 +57,11 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// A linker, and the dialect of the order that it is given.
+/// A linker, and the dialect of the order that it gets.
 pub(crate) struct How {
     pub(crate) name: &'static str,
     pub(crate) dialect: &'static str,
-    /// Where it lies for gcc's -B; None is the system's own.
+    /// The linker's folder for gcc's -B; None for the system's own.
     pub(crate) folder: Option<&'static str>,
     /// True if its default layout has GNU ld's groups.
     groups: bool,
@@ -75,12 +75,12 @@ pub(crate) const HOWS: &[How] = &[
 ];
 
 impl How {
-    /// gcc's arguments for this linker.
+    /// Returns gcc's arguments that choose this linker.
     pub(crate) fn driver(&self) -> Vec<String> {
         self.folder.map(|name| format!("-B{}", linker_folder(name).unwrap().display())).into_iter().collect()
     }
 
-    /// gcc's arguments that hand over an order, as the table of dialects has them.
+    /// Returns gcc's arguments that pass an order, from the table of dialects.
     pub(crate) fn order(&self, file: &Path) -> Vec<String> {
         let arguments = link::linker(self.dialect).unwrap().arguments;
         arguments.split(' ').map(|argument| argument.replace("FILE", file.to_str().unwrap())).collect()
@@ -105,7 +105,7 @@ const MODES: &[LinkMode] = &[
 /// Numbered functions in each of the two files.
 const NUMBERED: usize = 18;
 
-/// One of the two files; `letter` tells their functions apart.
+/// Returns the source of one of the two files; `letter` distinguishes their functions.
 fn source(letter: char) -> String {
     let other = if letter == 'a' { 'b' } else { 'a' };
     let mut text = String::from(
@@ -164,7 +164,8 @@ __attribute__((noinline, noclone)) int program(void) {
 
 const MAIN: &str = "extern int program(void);\nint main(void) { return program(); }\n";
 
-/// Compiled once for all cases: `a.o b.o program.o main.o`, with function sections, and `plain/`, without.
+/// Returns the folder with the objects, compiled once for all cases: `a.o b.o program.o main.o` with function sections,
+/// and `plain/` without.
 fn objects() -> &'static Path {
     static OBJECTS: OnceLock<tempfile::TempDir> = OnceLock::new();
     OBJECTS
@@ -178,7 +179,7 @@ fn objects() -> &'static Path {
             }
             let names = sources.iter().map(|(name, _)| format!("{name}.c"));
             for (place, sections) in [(".", "-ffunction-sections"), ("plain", "-fno-function-sections")] {
-                // -fPIC serves every mode.
+                // -fPIC works for every mode.
                 let mut compile = Command::new("gcc");
                 compile.args(["-c", "-O2", "-g", "-fPIC", sections]);
                 compile.args(names.clone().map(|name| folder.path().join(name)));
@@ -189,7 +190,7 @@ fn objects() -> &'static Path {
         .path()
 }
 
-/// Runs to a good end and gives what was printed.
+/// Runs a command that must succeed, and returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -208,7 +209,7 @@ fn link_program(how: &How, mode: &LinkMode, objects: &Path, output: &Path, furth
     run(gcc.arg("-o").arg(output));
 }
 
-/// Output of the program; a library is run through a program that is linked to it.
+/// Returns the output of the program. A library is linked to a small program first.
 fn output_of(mode: &LinkMode, file: &Path) -> String {
     if !mode.shared {
         return run(&mut Command::new(file));
@@ -224,7 +225,7 @@ pub(crate) fn binary(file: &Path) -> Binary {
     Binary::parse(&std::fs::read(file).unwrap(), &NoFiles).unwrap()
 }
 
-/// The listed functions, in an order that is neither that of the files nor that of the names.
+/// Returns the listed functions, in an order that is neither the order of the files nor of the names.
 fn listed(mode: &LinkMode) -> Vec<String> {
     let mut names: Vec<String> = (0..NUMBERED)
         .map(|n| format!("{}{:02}", if n % 2 == 0 { 'a' } else { 'b' }, (n * 7 + 5) % NUMBERED))
@@ -263,7 +264,7 @@ pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary
     (text, skipped)
 }
 
-/// Functions by address that are none of the listed.
+/// Returns the functions that are not listed, by address.
 pub(crate) fn others<'a>(binary: &'a Binary, listed: &[String]) -> Vec<&'a str> {
     let listed: BTreeSet<u64> = binary
         .functions
@@ -295,7 +296,7 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Link
     link_program(how, mode, objects(), &at("ordered"), &how.order(&at("order")));
     let ordered = binary(&at("ordered"));
 
-    // Listed: in order, seen without and with our own eyes' help.
+    // The listed functions are in order, as the symbols and `verify` show.
     let mut last = 0;
     for name in &names {
         let here: Vec<u64> = addresses(&ordered, name).collect();
@@ -315,21 +316,21 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Link
     let before = verify(&stock, &asked, None, "stock", &InputObjects::default()).unwrap();
     assert!(before.placed_parts_per_million < 500_000, "the stock program is in this order already");
 
-    // Not listed: as without an order.
+    // The functions that are not listed are placed as without an order.
     assert_eq!(others(&ordered, &names), others(&stock, &names));
     assert_eq!(stock.functions.len(), ordered.functions.len());
     if how.groups {
         groups_are_kept(&ordered, mode);
     }
 
-    // Still the same program.
+    // The program still does the same.
     assert_eq!(output_of(mode, &at("ordered")), output_of(mode, &at("stock")));
     assert_eq!(ordered.build_id.as_ref().map(String::len), Some(40));
     assert_eq!(ordered.soname, stock.soname);
     debug_info_resolves(&ordered, &at("ordered"), &names);
 }
 
-/// Cold, exit, start-up and hot functions that are not listed still lie in groups of their own, in this order.
+/// Checks that cold, exit, start-up and hot functions that are not listed still form groups, in this order.
 fn groups_are_kept(binary: &Binary, mode: &LinkMode) {
     let mut groups =
         vec![vec!["cold_b", "split_a.cold", "split_b.cold"], vec!["end_a"], vec!["start_b"], vec!["hot_b"]];
@@ -346,7 +347,7 @@ fn groups_are_kept(binary: &Binary, mode: &LinkMode) {
     }
 }
 
-/// Debug information leads from the address of each listed function to that function.
+/// Checks that debug information leads from the address of each listed function to this function.
 fn debug_info_resolves(binary: &Binary, file: &Path, names: &[String]) {
     let functions: Vec<&BinaryFunction> =
         binary.functions.iter().filter(|function| names.contains(&function.name)).collect();
@@ -377,7 +378,7 @@ fn asked_for(names: &[String]) -> Vec<OrderedName> {
     names.iter().zip(1..).map(|(name, line)| OrderedName { name: name.clone(), line, file: None }).collect()
 }
 
-/// The objects of the program in a folder.
+/// Reads the objects of the program in a folder.
 fn read_objects(folder: &Path) -> InputObjects {
     let mut objects = InputObjects::default();
     for name in ["main.o", "program.o", "a.o", "b.o"] {
@@ -386,7 +387,7 @@ fn read_objects(folder: &Path) -> InputObjects {
     objects
 }
 
-/// The faults that `verify` is there for, on files linked by the system's own linker.
+/// Tests that `verify` finds each fault, on files linked by the system's linker.
 fn verify_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -397,7 +398,7 @@ fn verify_says_what_is_wrong() {
         at("order")
     };
 
-    // No function has a section of its own: nothing can be placed.
+    // No function has a section of its own, so nothing can be placed.
     let order = write_order(&names, None);
     link_program(how, mode, &objects().join("plain"), &at("plain"), &how.order(&order));
     let plain = verify(
@@ -411,7 +412,7 @@ fn verify_says_what_is_wrong() {
     assert!(!plain.in_force, "{plain:?}");
     assert!(plain.misplaced.iter().any(|function| matches!(function.reason, Reason::NoOwnSection(_))));
 
-    // One object without: its functions, and no others.
+    // One object has no function sections: this affects its functions, and no others.
     let mixed = tempfile::tempdir().unwrap();
     for name in ["main", "program", "a", "b"] {
         let from = if name == "b" { objects().join("plain") } else { objects().to_path_buf() };
@@ -430,7 +431,7 @@ fn verify_says_what_is_wrong() {
     assert!(without.iter().all(|name| name.starts_with('b') || name.ends_with("_b")), "{without:?}");
     assert!(without.len() > NUMBERED / 2 - 2, "{without:?}");
 
-    // An order without the sections of the groups, as the original made it: those functions stay in their groups.
+    // An order without the sections of the groups, as upstream wrote it, leaves these functions in their groups.
     let statements: String = names.iter().map(|name| format!("*(.text.{name})\n")).collect();
     std::fs::write(
         at("order"),
@@ -450,7 +451,7 @@ fn verify_says_what_is_wrong() {
     in_groups.sort_unstable();
     assert_eq!(in_groups, ["cold_a", "end_b", "hot_a", "main", "start_a"], "{:?}", original.misplaced);
 
-    // Garbage collection, stripping, and other people's profiles.
+    // Garbage collection, stripping, and a profile of another program.
     let unused = [names.clone(), vec!["unused_a".to_owned()]].concat();
     let order = write_order(&unused, None);
     link_program(how, &MODES[4], objects(), &at("collected"), &how.order(&order));
@@ -474,7 +475,7 @@ fn verify_says_what_is_wrong() {
     assert!(foreign.hint().unwrap().contains("postgres"), "{foreign:?}");
 }
 
-/// Why we do not end an order with `*(.text.*)`: it takes the groups apart.
+/// Shows why our orders do not end with `*(.text.*)`: this line breaks up the groups.
 fn originals_last_line_breaks_the_groups() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -485,7 +486,7 @@ fn originals_last_line_breaks_the_groups() {
     assert!(address(&linked, "cold_a") < address(&linked, "all_b"), "and no longer with that of other files");
 }
 
-/// GCC's link-time optimisation forgets -ffunction-sections unless the link line has it, too.
+/// GCC's link-time optimisation forgets -ffunction-sections unless it is also passed to the link.
 fn lto_needs_function_sections_at_the_link() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -503,11 +504,11 @@ fn lto_needs_function_sections_at_the_link() {
     };
     assert!(!in_force(&[]).in_force);
     let with = in_force(&["-ffunction-sections"]);
-    // What is not there was inlined or renamed by the optimisation; a cold function waits behind the others.
+    // Missing functions were inlined or renamed by the optimisation. A cold function stays after the others.
     assert!(with.in_force && with.placed + 1 >= with.found, "{:?}", with.misplaced);
 }
 
-/// The section of a C++ constructor bears the name for base classes, a profile the one for whole objects.
+/// The section of a C++ constructor has the name for base classes, a profile has the one for whole objects.
 fn a_constructor_is_found_by_its_other_name() {
     const SOURCE: &str = "
         struct Shape { Shape(int n); int n; };

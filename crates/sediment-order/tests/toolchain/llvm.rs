@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the output of BOLT, llvm-profdata and clang 19; and they read the output of our generators.
+//! Reads the output of BOLT, llvm-profdata and clang 19, and lets them read the output of our generators.
 
 use libtest_mimic::Trial;
 use sediment_read::read::{AddressId, RecordedAddress, Recording, Spot};
@@ -25,7 +25,7 @@ fn run(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-/// The two source files of the goldens of fdata, in a folder for one case.
+/// Copies the two source files of the goldens of fdata into a folder for one case.
 fn sources() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["prog.c", "other.c"] {
@@ -55,7 +55,7 @@ fn instrumented() {
     let inside = |command: &mut Command| run(command.current_dir(folder.path()));
     let options = ["-O1", "-Wl,--emit-relocs", "-fno-optimize-sibling-calls", "-no-pie", "prog.c", "other.c"];
     inside(Command::new("cc").args(options).args(["-o", "prog"]));
-    // It looks for its run-time library beside the folder that it was started from.
+    // BOLT looks for its run-time library next to the folder that it was started from.
     let bolt = program("llvm-bolt-19").unwrap().canonicalize().unwrap();
     let file = format!("--instrumentation-file={}", folder.path().join("profile.fdata").display());
     inside(Command::new(bolt).args(["-instrument", "prog", "-o", "instrumented", &file]));

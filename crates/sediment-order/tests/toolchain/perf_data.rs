@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real `perf record`, with software events, which every machine has: what perf prints of a recording is what is read of it.
+//! Tests with the real `perf record` and software events, which every machine has: a recording is read as perf prints
+//! it.
 
 use libtest_mimic::Trial;
 use sediment_read::read::{ReadSettings, Recording, Spot, read};
@@ -17,7 +18,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// gcc gives a leaf function no frame, unless it asks for its address; without one its caller is hidden.
+/// gcc keeps no frame in a leaf function unless it asks for its address; without a frame its caller would be missing.
 const PROGRAM: &str = r#"
 void *volatile frame;
 __attribute__((noinline)) unsigned spin(unsigned x) { frame = __builtin_frame_address(0); for (unsigned i = 0; i < 40000000; i++) x = x * 33 + i; return x; }
@@ -26,7 +27,7 @@ __attribute__((noinline)) unsigned outer(unsigned x) { return middle(x) + spin(x
 int main(int argc, char **argv) { unsigned x = argc; for (int i = 0; i < 5; i++) x += outer(x); return x == 12345; }
 "#;
 
-/// Compiles the program and records it; the recording's bytes, or nothing where this machine lets nobody record.
+/// Compiles and records the program; returns the recording's bytes, or None if this machine forbids recording.
 fn record(folder: &Path, options: &[&str], to_pipe: bool) -> Option<Vec<u8>> {
     let source = folder.join("program.c");
     std::fs::write(&source, PROGRAM).unwrap();
@@ -67,7 +68,7 @@ impl sediment_core::binary::Files for ThisMachine {
     }
 }
 
-/// The calls of the profile by name, and the names with own cost.
+/// Returns the calls of the profile by name, and the names that have own cost.
 fn calls(recording: &Recording) -> (Vec<String>, Vec<String>) {
     let (profile, _) = resolve(recording, &ThisMachine).unwrap();
     let name = |function| profile.key(function).name.clone();
@@ -102,7 +103,7 @@ fn call_chains() {
     let options = ["-e", "cpu-clock:u,page-faults:u", "-F", "999", "--call-graph", "fp"];
     let Some(bytes) = record(folder.path(), &options, false) else { return };
     expect_callers(&bytes);
-    // As for unwinding, with chains that need none.
+    // With registers, as for unwinding, but with chains that need no unwinding.
     let with_registers = ["-e", "cpu-clock:u", "-F", "999", "--call-graph", "fp", "--user-regs=sp"];
     let Some(bytes) = record(folder.path(), &with_registers, false) else { return };
     expect_callers(&bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the output of the real perf for a program whose hot functions are known: perf script, perf report and
-//! folded.
+//! Tests that read the output of the real perf for a program with known hot functions: perf script, perf report and
+//! folded stacks.
 
 use libtest_mimic::Trial;
 use sediment_core::profile::source::Unknown;
@@ -16,7 +16,8 @@ pub(crate) fn cases() -> Vec<Trial> {
 }
 
 /// `leaf` runs about ten times as long for `hot` as for `warm`; `hot` itself runs a tenth of that. `deep` calls itself.
-/// `leaf` asks for its frame: gcc keeps none in functions that call nothing, so that their callers would be missing from the chains.
+/// `leaf` asks for its frame address, because gcc keeps no frame in functions without calls; their callers would be
+/// missing from the chains.
 const PROGRAM: &str = "
 static volatile unsigned long sink;
 #define FUNCTION __attribute__((noinline, noclone))
@@ -28,7 +29,7 @@ FUNCTION void never(void) { sink = 0; }
 int main(int n, char **v) { (void)v; for (int i = 0; i < 100; i++) { hot(200000); deep(3); } if (n > 5) never(); return 0; }
 ";
 
-/// Weights of passages and own cost by the names of functions.
+/// Weights of calls and own cost, by the names of functions.
 #[derive(Debug, Default)]
 struct RecordedWeights {
     calls: BTreeMap<(String, String), u128>,
@@ -59,7 +60,7 @@ impl RecordedWeights {
         self.costs.get(name).copied().unwrap_or(0)
     }
 
-    /// Checks that hold however few samples a busy machine takes.
+    /// Checks properties that hold even if a busy machine takes few samples.
     fn check(&self, what: &str) {
         assert!(self.cost("leaf") > self.cost("hot") && self.cost("hot") > 0, "{what}: {self:#?}");
         assert!(self.cost("hot") > self.cost("main"), "{what}");
@@ -130,10 +131,10 @@ fn scripts_agree(folder: &Path) -> RecordedWeights {
         let known = RecordedWeights::of(&recording);
         known.check(&format!("{script:?}"));
         assert_eq!(recording.arch.is_some(), script.contains(&"--header"));
-        // Each sample has the same period, so all forms agree but for that factor.
+        // Each sample has the same period, so the forms differ only by this factor.
         whole.get_or_insert(known.call("hot", "leaf"));
     }
-    // Without frames there is no call.
+    // Without frames there are no calls.
     let text = perf(folder, &["script", "-i", "perf.data", "-G", "-F", "comm,pid,tid,event,ip,sym,dso"]);
     let recording = read(&text).unwrap();
     assert!(recording.transfers().is_empty() && recording.source.unknown.contains(&Unknown::Callers));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graphviz draws what we print, and reads DOT as we do.
+//! Tests that Graphviz draws our profiles, and reads DOT as we do.
 
 use libtest_mimic::Trial;
 use sediment_core::profile::text::{parse, print};
@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// Output of `dot` for a file in a format.
+/// Returns the output of `dot` for a file in a format.
 fn dot(file: &Path, format: &str) -> String {
     let output = Command::new("dot").arg(format!("-T{format}")).arg(file).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -48,14 +48,14 @@ fn drawn() {
     }
 }
 
-/// Nodes with their attributes, edges with theirs, and clusters, as both read the sample.
+/// Checks that both read the same nodes, edges and clusters of the sample, with the same attributes.
 fn read_alike(sample: &str) {
     let file = root().join("tests/golden/profile").join(sample).join("profile.input.gv");
     let (profile, _) = parse(&std::fs::read(&file).unwrap()).unwrap();
     let graph = parse_json(&dot(&file, "json0"));
     let objects = graph.list("objects");
     let name = |number: f64| objects[number as usize].text("name").unwrap();
-    // What cannot stand in a profile is left out of it.
+    // Names that a profile cannot contain are left out of it.
     let kept = |name: &str| !name.contains('"');
     let number = |text: &str| text.parse::<u128>().unwrap();
 
@@ -64,7 +64,7 @@ fn read_alike(sample: &str) {
     for cluster in objects.iter().filter(|object| object.text("name").unwrap().starts_with("cluster")) {
         let Some(label) = cluster.text("label").filter(|label| !label.is_empty()) else { continue };
         for node in cluster.list("nodes") {
-            // A cluster in another holds fewer subgraphs: the innermost is the function's.
+            // An inner cluster contains fewer subgraphs, and the function belongs to the innermost one.
             let found = (depth(cluster), label.replace("\\\\", "\\"));
             let known = clusters.entry(name(node.number())).or_insert_with(|| found.clone());
             if found.0 < known.0 {

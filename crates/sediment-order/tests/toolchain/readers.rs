@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the output of real valgrind and real perf: the calls of a known program come out exactly.
+//! Tests that read the output of the real valgrind and perf: the calls of a known program are counted exactly.
 
 use libtest_mimic::Trial;
 use sediment_read::read::{Recording, Spot};
@@ -37,7 +37,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// A folder for one case, and the program in it.
+/// Compiles the program in a folder for one case.
 fn compile(source: &str, options: &[&str], name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("program.c"), source).unwrap();
@@ -54,7 +54,7 @@ fn successful(command: &mut Command) -> Output {
     output
 }
 
-/// Runs of each function: leaf 1,000 + 10, recurse 1 + 20.
+/// Number of runs of each function: leaf 1,000 + 10, recurse 1 + 20.
 const PROGRAM: &str = "
 #include <pthread.h>
 __attribute__((noinline, noclone)) static int leaf(int x) { __asm__ volatile(\"\"); return x * 3 + 1; }
@@ -70,7 +70,7 @@ int main(void) {
 }
 ";
 
-/// Calls by the names of caller and callee, and own cost by name, within one program.
+/// Weights of calls by caller and callee, and own cost by name, within one program.
 #[derive(Debug, Default)]
 struct ProgramWeights {
     calls: BTreeMap<(String, String), u128>,
@@ -100,7 +100,7 @@ impl ProgramWeights {
     }
 }
 
-/// All that callgrind leaves in a folder; an empty file stands where it wrote parts beside it.
+/// Reads everything that callgrind leaves in a folder; if it wrote parts, one of the files is empty.
 fn profile(folder: &Path, program: &str, options: &[&str]) -> ProgramWeights {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--demangle=no", "--callgrind-out-file=profile"]).args(options);
@@ -142,7 +142,7 @@ fn known_calls(options: &[&str]) {
     assert_eq!(known.costs.keys().filter(raw).count(), 0, "only functions are places");
 }
 
-/// Its own functions have no names then, but those of the C library keep theirs.
+/// The program's own functions have no names then, but those of the C library keep theirs.
 fn stripped() {
     let folder = compile(PROGRAM, &["-fno-optimize-sibling-calls"], "program");
     successful(Command::new("strip").arg("program").current_dir(folder.path()));
@@ -152,7 +152,7 @@ fn stripped() {
     assert!(known.costs.keys().any(|name| name.starts_with("pthread_create")), "{:?}", known.costs.keys());
 }
 
-/// Functions that perf is told were called so often. Names as C++ has them, and some that only assembler allows.
+/// The numbers of calls that the perf.data contains. Some names are C++ names, and some are possible in assembler only.
 const CALLS: [(&str, &str, u32); 8] = [
     ("main", "palloc", 3_000),
     ("palloc", "AllocSetAlloc.lto_priv.0", 4_000),
@@ -164,7 +164,7 @@ const CALLS: [(&str, &str, u32); 8] = [
     ("palloc", "palloc", 7),
 ];
 
-/// A program with these functions, each some bytes long.
+/// Makes a program with these functions, each some bytes long.
 fn program_of_calls() -> tempfile::TempDir {
     let mut source = String::new();
     let mut main = String::new();
@@ -181,11 +181,11 @@ fn program_of_calls() -> tempfile::TempDir {
         write!(main, "f{number}(); ").unwrap();
     }
     writeln!(source, "int main(void) {{ {main} return 0; }}").unwrap();
-    // A blank in the name of the object.
+    // The object's name contains a blank.
     compile(&source, &["-no-pie"], "my program")
 }
 
-/// Writes a perf.data of branch records (or, without, of plain samples) that says what [`CALLS`] says.
+/// Writes a perf.data with the calls of [`CALLS`], as branch records or, if `branches` is false, as plain samples.
 fn write_perf_data(folder: &Path, branches: bool) {
     let nm = successful(Command::new("nm").arg("my program").current_dir(folder)).stdout;
     let nm = String::from_utf8(nm).unwrap();
@@ -221,7 +221,7 @@ fn write_perf_data(folder: &Path, branches: bool) {
     };
     let path = folder.join("my program");
     let mut data = record(3, false, &[process.clone(), text("my command")].concat());
-    // Device 8:1, inode 1; may be read and executed, private.
+    // Device 8:1, inode 1; mapped private, for reading and executing.
     let mapping = [
         words(&[start, size, offset]),
         vec![8, 0, 0, 0, 1, 0, 0, 0],
@@ -247,7 +247,7 @@ fn write_perf_data(folder: &Path, branches: bool) {
             left -= now;
         }
     }
-    // struct perf_event_attr: branches, each of them; user alone; with commands and mappings; any call.
+    // struct perf_event_attr: every branch; user mode only; with commands and mappings; any kind of call.
     let sample_kind = if branches { 0x803 } else { 3 };
     let mut attribute =
         words(&[112 << 32, 4, 1, sample_kind, 0, 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 23]);
@@ -263,7 +263,7 @@ fn write_perf_data(folder: &Path, branches: bool) {
 fn perf_report(folder: &Path, options: &[&str]) -> Output {
     let mut command = Command::new("perf");
     command.args(["report", "--stdio", "-i", "perf.data"]).args(options).current_dir(folder);
-    // The user's own settings would show.
+    // The user's own settings would change the output.
     command.env("HOME", folder).env("PERF_CONFIG", "/dev/null").env("LC_ALL", "C").output().unwrap()
 }
 
@@ -300,7 +300,7 @@ fn perf_report_columns() {
         assert_eq!(known.calls.len(), CALLS.len(), "{set:?}\n{text}");
         let counted = set.iter().any(|option| *option == "-n" || option.contains("sample"));
         for (from, to, count) in CALLS {
-            // A hundredth of a percent is all that the report tells without counts.
+            // Without counts, the report has only hundredths of a percent.
             let near = if counted { 0 } else { total / 10_000 + 1 };
             let read = known.calls(from, to);
             assert!(read.abs_diff(u128::from(count)) <= near, "{set:?}: {from} -> {to}: {read}\n{text}");
@@ -314,7 +314,7 @@ fn perf_report_columns() {
     }
 }
 
-/// Whatever way perf says that there are no branches, the commands that get them are named.
+/// Each form in which perf says that there are no branches leads to a hint with the commands that record them.
 fn perf_report_without_branches() {
     let folder = program_of_calls();
     write_perf_data(folder.path(), false);

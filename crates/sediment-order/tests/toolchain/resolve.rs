@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real compilers' files: what `nm` says, `Binary` says, wherever the symbols are kept; and a recording with branches at
-//! the true addresses of a real program and library becomes the calls that were made.
+//! Tests with files of real compilers: `Binary` finds the same symbols as `nm`, wherever they are stored; and a
+//! recording with branches at the true addresses of a real program and library gives the calls that were made.
 
 use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, Files, NoFiles, SymbolSource};
@@ -46,7 +46,7 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The program and its library, with symbols.
+/// Builds the program and its library, with symbols.
 fn build(folder: &Path) -> (PathBuf, PathBuf) {
     for (name, source) in [("program.c", PROGRAM), ("second.c", SECOND), ("library.c", LIBRARY)] {
         std::fs::write(folder.join(name), source).unwrap();
@@ -60,7 +60,7 @@ fn build(folder: &Path) -> (PathBuf, PathBuf) {
     (folder.join("program"), folder.join("libwork.so.1.0"))
 }
 
-/// Functions by `nm`: name → (address, size), those with a size alone.
+/// Returns the functions with a size that `nm` lists: name, address, size.
 fn nm(file: &Path, folder: &Path) -> Vec<(String, u64, u64)> {
     let text = run("nm", &["-S", "--defined-only", file.to_str().unwrap()], folder);
     let mut found: Vec<_> = text
@@ -122,7 +122,7 @@ fn symbols_everywhere() {
     let damaged = DebugFile([debug_file.clone(), vec![0]].concat());
     assert_eq!(Binary::parse(&linked, &damaged).unwrap().symbols_from, SymbolSource::DynamicSymbols);
 
-    // The debug file in place of the program: sections and addresses are right.
+    // The debug file is used in place of the program: its sections and addresses are correct.
     let alone = Binary::parse(&debug_file, &NoFiles).unwrap();
     assert_eq!(sized(&alone), expected);
     assert_eq!(alone.code_sections, full.code_sections);
@@ -134,7 +134,7 @@ fn symbols_everywhere() {
     assert_eq!((found.symbols_from, sized(&found)), (SymbolSource::GnuDebugdata, expected));
 }
 
-/// The program and the library as recorded.
+/// The program and the library, as they were recorded.
 struct AsRecorded(BTreeMap<String, PathBuf>);
 
 impl Files for AsRecorded {
@@ -155,7 +155,7 @@ fn true_addresses() {
     let (program, library) = build(folder);
     let in_program = nm(&program, folder);
     let in_library = nm(&library, folder);
-    // objdump is the judge of where the stub is.
+    // objdump shows where the stub is.
     let listing = run("objdump", &["-d", "program"], folder);
     let stub_line = listing.lines().find(|line| line.ends_with("<work@plt>:")).unwrap();
     let stub = u64::from_str_radix(stub_line.split(' ').next().unwrap(), 16).unwrap();
@@ -227,7 +227,7 @@ fn true_addresses() {
     }
 }
 
-/// perf itself is the judge of the generator: what it reads in a generated file is what was written.
+/// perf itself checks the generator: it reads from a generated file exactly what was written.
 fn as_perf_reads_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut file = PerfData::new();

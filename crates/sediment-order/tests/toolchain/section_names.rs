@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every sort of function that compilers give a section of its own, compiled by them: the sections that `names` expects are those
-//! that there are, and the objects are read as the compilers wrote them.
+//! Tests every sort of function that compilers give a section of its own: the compiled objects have the sections that
+//! `names` expects, and are read correctly.
 
 use super::link::run;
 use libtest_mimic::Trial;
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases
 }
 
-/// An archive whose members need earlier and later ones, of which some are not linked at all.
+/// An archive whose members need earlier and later members; some are not linked at all.
 fn members_come_in_the_order_of_the_linker() {
     const COUNT: usize = 16;
     let folder = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn members_come_in_the_order_of_the_linker() {
     let mut names = Vec::new();
     for number in 0..COUNT {
         let called = [(number * 4 + 5) % COUNT, (number * 6 + 2) % COUNT].map(|called| format!("f{called}"));
-        // Data refers to the first.
+        // Data refers to the first function.
         let [first, second] = &called;
         let text = format!(
             "int {first}(int), {second}(int); int (*p{number})(int) = {first};\n\
@@ -88,7 +88,7 @@ fn members_come_in_the_order_of_the_linker() {
     }
 }
 
-/// Meson's default for static libraries inside a project.
+/// Thin archives are Meson's default for static libraries inside a project.
 fn thin_archives_are_read_as_others() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -115,22 +115,22 @@ fn thin_archives_are_read_as_others() {
     assert!(objects.unknown > 0 && objects.functions.is_empty());
 }
 
-/// The folder of the compilers that `scripts/toolchain` makes, and how they are called here.
+/// The folder of this compiler in the tree of `scripts/toolchain`, and its name in these tests.
 const GCC_14: &str = "gcc-14";
 const OF_GCC_14: [(&str, &str); 2] = [("gcc-14", "gcc"), ("g++-14", "g++")];
 
-/// The program's name in that folder, of a compiler that is there.
+/// Returns the name of the compiler's program in that folder.
 fn in_the_tree(compiler: &str) -> Option<&'static str> {
     OF_GCC_14.iter().find(|(name, _)| *name == compiler).map(|(_, program)| *program)
 }
 
-/// A source, and which of its functions are to be found.
+/// A source, and those of its functions that must be found.
 struct Sort {
     name: &'static str,
     ending: &'static str,
     compilers: &'static [(&'static str, &'static [&'static str])],
     source: &'static str,
-    /// Names, or beginnings of names that end in `*`.
+    /// Names, or beginnings of names, which end in `*`.
     functions: &'static [&'static str],
 }
 
@@ -279,8 +279,8 @@ fn functions_lie_where_their_names_say(sort: &Sort, compiler: &str, options: &[&
         for function in found {
             let sections = |name: &str| names::sections(name, Some(false)).own;
             let same_place = objects.functions.iter().filter(|other| other.section == function.section);
-            // Clang puts start-up code of a file together; other names of a function name its section, too; what is not
-            // known by any name is found by the section that is there.
+            // Clang puts the start-up code of a file into one section, and a section may be named after any name of a
+            // function. If no name fits, the function is found by its actual section.
             let expected = same_place.clone().any(|other| sections(&other.name).contains(&function.section));
             let together =
                 function.name.starts_with("_GLOBAL__sub_I_") && function.section == ".text.startup";

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Balanced partitioning beside `llvm-profdata-19 order` and lld 22, on the same starts and the same bytes.
+//! Compares balanced partitioning with `llvm-profdata-19 order` and lld 22, on the same starts and the same bytes.
 //!
-//! Orders are not compared place by place. LLVM adds savings up in 32-bit floating point, lets equal ones lie as its library's
-//! partition and selection leave them, and leaves moves out by the Mersenne Twister; one exchange more or less in the first
-//! halving changes all that follows. Compared is what both strive for: the area under the fault curve; and how small the ordered bytes become.
+//! Orders are not compared position by position. LLVM adds savings in 32-bit floating point, its library's partition
+//! and selection decide the sequence of equal ones, and it skips moves at random by the Mersenne Twister. One exchange
+//! more or less in the first halving changes everything after it. So the test compares the goals of both: the area
+//! under the fault curve, and the compressed size of the ordered bytes.
 
 #![allow(clippy::unwrap_used)] // tests may fail loudly
 
@@ -29,7 +30,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Functions of 16 bytes to a kilobyte.
+/// Makes functions of 16 bytes to a kilobyte.
 fn graph(functions: u32) -> CallGraph {
     let sizes = (0..functions).map(|id| 16 + u64::from(id.wrapping_mul(2_654_435_761) >> 22)).collect();
     CallGraph::new(sizes, vec![1; functions as usize], Vec::new()).unwrap()
@@ -40,13 +41,13 @@ fn ours(graph: &CallGraph, starts: &[Vec<FunctionId>]) -> Vec<FunctionId> {
     (algorithm("balanced-partitioning").unwrap().run)(graph, &options)
 }
 
-/// The area under the fault curve, over all starts.
+/// Returns the area under the fault curve, over all starts.
 fn area(graph: &CallGraph, starts: &[Vec<FunctionId>], order: &[FunctionId]) -> f64 {
     let of = |start: &Vec<FunctionId>| start_faults(start, graph, order, &Geometry::default()).area;
     starts.iter().map(|start| of(start) as f64).sum()
 }
 
-/// The sum over six programs: of each alone, chance decides several percent, for us and for them.
+/// Compares the sums over six programs; for a single one, chance decides several percent on both sides.
 fn compare(theirs: impl Fn(&CallGraph, &[Vec<FunctionId>]) -> Vec<FunctionId>) {
     let (mut sums, mut unordered) = ([0.0; 2], 0.0);
     for seed in 1..=6 {
@@ -76,7 +77,7 @@ fn as_llvm_profdata() {
             .lines()
             .filter_map(|line| line.strip_prefix('n')?.parse().ok().map(FunctionId))
             .collect();
-        // As a linker does with what is not listed.
+        // Functions that are not listed follow, as in a linker.
         let rest = graph.ids().filter(|function| !listed.contains(function));
         listed.iter().copied().chain(rest).collect()
     });
@@ -87,14 +88,15 @@ fn as_lld() {
         let folder = tempfile::tempdir().unwrap();
         let profile = write_profile(graph.len() as u32, starts, folder.path());
         let profile = format!("--irpgo-profile={}", profile.display());
-        // It orders sections with contents alone.
+        // lld orders only sections with contents.
         let bodies: Vec<Vec<u8>> = graph.sizes().iter().map(|size| vec![0x90; *size as usize]).collect();
         let reference = Reference::assemble_bytes(graph, &bodies, folder.path());
         reference.link_ordered(LATER_LLD, &["--bp-startup-sort=function".into(), profile.into()]).order
     });
 }
 
-/// Functions written by a few hands: each of a pattern of its kind with bytes of its own in between.
+/// Makes functions that look as if a few people wrote them: each has the pattern of its kind, with bytes of its own in
+/// between.
 fn bodies(count: u32) -> Vec<Vec<u8>> {
     let word = |kind: u32, place: u32| (kind * 1_000 + place).wrapping_mul(2_654_435_761).to_le_bytes();
     (0..count)
@@ -138,7 +140,7 @@ fn compress_as_lld() {
     assert!(ours * 100 <= theirs * 102, "{ours} {theirs}");
 }
 
-/// Bytes after gzip, which looks back no further than 32 KiB.
+/// Returns the size after gzip, which looks back at most 32 KiB.
 fn compressed(bytes: &[u8]) -> usize {
     let mut gzip =
         Command::new("gzip").arg("-9c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call graphs that real compilers leave without a plugin: clang's section, beside what LLVM reads in it, and GCC's `-fcallgraph-info`.
+//! Tests of call graphs that real compilers write without a plugin: clang's section, compared with LLVM's own reader,
+//! and GCC's `-fcallgraph-info`.
 
 use libtest_mimic::Trial;
 use sediment_core::Skipped;
@@ -55,7 +56,7 @@ fn unit(folder: &Path, name: &str) -> Profile {
     read_unit(name, &bytes, &mut Skipped::default()).unwrap().graph
 }
 
-/// Calls and counts that LLVM's own reader prints of the section.
+/// Returns the calls and counts that LLVM's own reader prints for the section.
 fn as_llvm_reads(folder: &Path, object: &str) -> BTreeMap<(String, String), u128> {
     let text = run(folder, "llvm-readobj-19", &["--cg-profile", object]);
     let values = |label: &str| -> Vec<String> {
@@ -93,7 +94,7 @@ fn clang_counts_in_objects() {
         let files: Vec<Option<&str>> =
             graph.functions().iter().map(|function| graph.key(*function).file.as_deref()).collect();
         assert_eq!(files, [Some("other.c"), None], "leaf is local, shared is not");
-        // Compiled without a profile they say nothing.
+        // Without a profile, the objects contain no counts.
         run(path, "clang-19", &[&target, "-O1", "-ffreestanding", "-c", "main.c"]);
         assert_eq!(unit(path, "main.o").function_count(), 0);
     }

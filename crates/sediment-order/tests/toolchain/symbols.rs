@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Symbols of real files against what the GNU tools say of them: linkage stubs of another architecture, and the variants that
-//! an indirect function chooses from.
+//! Compares the symbols of real files with the output of the GNU tools: linkage stubs of another architecture, and the
+//! variants of an indirect function.
 
 use libtest_mimic::Trial;
 use sediment_core::binary::objects::InputObjects;
@@ -39,7 +39,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A local function of one name in two units of C, and in one of assembler code, which names no source file.
+/// A local function with the same name in two units of C and in one of assembler code, which names no source file.
 fn units_joined_by_ld_r() {
     let folder = tempfile::tempdir().unwrap();
     let unit = |factor: u32, name: &str| {
@@ -72,7 +72,7 @@ fn units_joined_by_ld_r() {
                 .filter(|function| function.name == "twin")
                 .map(|function| function.file.as_deref())
                 .collect();
-            // GNU ld names the object of a unit without a source file.
+            // For a unit without a source file, GNU ld uses the name of the object.
             let second = (*by == "bfd").then_some("s.o");
             assert_eq!(files, [Some("a.c"), second, Some("b.c")], "joined by {by}, linked by {linker}");
         }
@@ -84,7 +84,7 @@ fn units_joined_by_ld_r() {
     }
 }
 
-/// Functions and labels as assembler code has them that says no type, beside a function that has one.
+/// Functions and labels of assembler code without a type, and a function with one.
 const UNTYPED: &str = "
     .text
     .globl _start, sized, unsized, entry
@@ -142,7 +142,7 @@ fn assembler_code_without_types() {
         ("typed", 2, false),
     ];
     assert_eq!(read, expected);
-    // nm takes them for code too, at the same addresses.
+    // nm also takes them for code, at the same addresses.
     let listed = Command::new("nm").arg(path("a")).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     for function in &binary.functions {
@@ -150,7 +150,7 @@ fn assembler_code_without_types() {
         let local = format!("{:016x} t {}", function.address, function.name);
         assert!(listed.lines().any(|line| line == row || line == local), "{row}\n{listed}");
     }
-    // Without its symbols it is stripped, and with those of data alone too.
+    // A file without these symbols counts as stripped, as does a file with symbols of data only.
     let strip = Command::new("strip").arg(path("a")).status().unwrap();
     assert!(strip.success());
     let stripped = Binary::parse(&std::fs::read(path("a")).unwrap(), &NoFiles).unwrap();
@@ -172,7 +172,7 @@ const HERE: [&[&str]; 5] = [
     &["-fcf-protection=full", "-Wl,-z,ibtplt"],
 ];
 
-/// Without any library, as a compiler for another machine may have none.
+/// The program uses no library, because a compiler for another machine may have none.
 const PROGRAM: &str = r#"
 extern int work(int), work_too(int), work_late(int);
 int (*volatile taken)(int) = work_too;
@@ -227,7 +227,7 @@ fn stubs_as_objdump(prefix: &str, options: &[&[&str]]) {
     }
 }
 
-/// The resolver chooses once, at the start; what runs afterwards is the variant, by its own name.
+/// The resolver chooses once, at the start. Then the chosen variant runs, under its own name.
 fn indirect_functions() {
     const SOURCE: &str = r#"
 __attribute__((noinline)) static int variant_one(int x) { return x + 1; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of GCC's instrumentation: files of each version, runs that add up, and damage.
+//! Tests of the counters of GCC's instrumentation: files of each version, runs that add up, and damage.
 
 use sediment_core::profile::Profile;
 use sediment_core::profile::merge::{Weight, merge};
@@ -55,13 +55,13 @@ fn counters_reach_the_compiler_as_text() {
     assert!(skipped.is_empty());
     let first = text.lines().next().unwrap();
     assert_eq!(first, format!("{} 250", gcov::HEADER));
-    // Counts beyond what GCC's files hold are brought down, and none to 0.
+    // Counts beyond the limit of GCC's files are scaled down, but none to 0.
     let large = print(&profile).replace("250*2", "25000000000 3");
     let text = gcov::counters(&parse(large.as_bytes()).unwrap().0).0;
     assert!(text.contains("\t1 4166666666 1"), "{text}");
 }
 
-/// Zeros of a recording are not exact: its counters are never added to those of instrumentation.
+/// Zeros of a recording are not exact, so its counters are never added to those of instrumentation.
 #[test]
 fn counters_of_early_ids_stay_apart() {
     let of = |source: &str, unit: &str| {
@@ -79,7 +79,7 @@ fn counters_of_early_ids_stay_apart() {
     let both = merge(&[(&early, Weight::ONE), (&own, Weight::ONE)], false).unwrap();
     assert_eq!(units(&both), ["early+work.c@00000001", "work.c@00000001"]);
     assert_eq!(units(&early), ["early+work.c@00000001"]);
-    // An older profile has no mark.
+    // An older profile does not mark its counters.
     assert_eq!(units(&of("callgrind", "work.c")), ["early+work.c@00000001"]);
 }
 

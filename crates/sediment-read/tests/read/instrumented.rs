@@ -26,7 +26,7 @@ fn read_with(bytes: &[u8], settings: &ReadSettings) -> Result<Recording> {
     read::read(&bytes, settings)
 }
 
-/// Inputs whose folder begins with `alone-` are read without a program being named.
+/// If the name of the folder begins with `alone-`, the input is read without a program.
 #[test]
 fn goldens() {
     for format in FORMATS {
@@ -60,7 +60,7 @@ fn run() -> Run {
     Run::generate(40, 3, 6_000, 11)
 }
 
-/// Content of a recording, by the numbers of the run's functions.
+/// Returns the content of a recording, by the numbers of the run's functions.
 fn truth_of(recording: &Recording, run: &Run, base: u64) -> Truth {
     let number = |place: read::AddressId| match &recording.addresses()[place.0 as usize].spot {
         Spot::Symbol { name, .. } => run.names.iter().position(|known| known.as_bytes() == name).unwrap(),
@@ -106,7 +106,7 @@ fn every_form_of_gmon_reads_as_the_run_that_it_was_written_of() {
 
 #[test]
 fn arcs_alone_have_the_width_that_makes_sense() {
-    // 13 arcs of 21 bytes are as long as 21 arcs of 13.
+    // 13 arcs of 21 bytes have the same length as 21 arcs of 13.
     let mut file = b"gmon\x01\0\0\0".to_vec();
     file.resize(20, 0);
     for number in 0..13u64 {
@@ -119,7 +119,7 @@ fn arcs_alone_have_the_width_that_makes_sense() {
     assert_eq!((recording.total, recording.addresses().len()), (26, 14));
 }
 
-/// The steps, by the numbers of functions.
+/// Returns the steps, by the numbers of the functions.
 fn steps(bytes: &[u8], run: &Run, recording: &Recording) -> Vec<(u64, Option<usize>)> {
     let mut found = Vec::new();
     let known = read::replay(&bytes, &with_program(), recording, &mut |step: Step| {
@@ -179,7 +179,8 @@ impl Files for OneBinary {
     }
 }
 
-/// A program of functions of [`FUNCTION`] bytes, each with a call that ends where the run's gmon.out says, and its first address.
+/// Makes a program with functions of [`FUNCTION`] bytes, each with a call that ends at the address in the run's
+/// gmon.out; returns it with its first address.
 fn program(functions: usize) -> (Elf, u64) {
     let mut text = vec![0x90; functions * FUNCTION as usize];
     for function in 0..functions {
@@ -211,7 +212,7 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
     assert_eq!(calls, expected);
     assert!(skipped.is_empty(), "{skipped:?}");
 
-    // Another build: the same functions, four bytes further on.
+    // Another build has the same functions, four bytes further on.
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
     let error = resolve(&recording, &OneBinary(other)).unwrap_err();
@@ -224,7 +225,7 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
     assert!(resolve_with(&recording, &OneBinary(other), trusting).is_ok(), "who asks for it gets it");
 }
 
-/// Where no call can be seen in the code, a program that was compiled with `-pg` names the counting function.
+/// If calls cannot be seen in the code, the name of the counting function shows that a program was compiled with `-pg`.
 #[test]
 fn a_program_of_another_machine_names_the_counting_function() {
     const MIPS: u16 = 8;

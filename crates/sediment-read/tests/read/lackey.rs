@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Logs of lackey in, recordings and steps out: goldens, generated logs held against what they were generated from, damage.
+//! Tests of reading logs of lackey as recordings and steps: goldens, generated logs compared with their sources,
+//! damage.
 
 use proptest::prelude::*;
 use sediment_read::read::{self, ReadSettings, Recording, Step, TransferKind};
@@ -9,7 +10,7 @@ use support::lackey_log;
 use support::lackey_log::{Event, Form, OBJECTS, Truth};
 use support::read;
 
-/// The steps of a run; threads of a process are numbered from 1 in what is compared.
+/// Returns the steps of a run. For comparisons, the threads of a process are numbered from 1.
 fn steps_of(bytes: &[u8], recording: &Recording) -> Vec<(u64, String)> {
     let mut steps = Vec::new();
     let told = read::replay(&bytes, &ReadSettings::default(), recording, &mut |step: Step| match step {
@@ -107,7 +108,7 @@ proptest! {
 
 const PLAIN: Form = Form { output_between: false, carriage_returns: false, times: false };
 
-/// No more different blocks than a run can have: the memory that a file takes is in proportion to it.
+/// A run cannot have so many different blocks: the memory for a file must stay in proportion to its size.
 #[test]
 fn a_file_of_blocks_that_never_repeat_is_no_run() {
     let mut log = lackey_log::print(&[], PLAIN);
@@ -118,7 +119,7 @@ fn a_file_of_blocks_that_never_repeat_is_no_run() {
     assert_eq!(error.location(), Some(sediment_core::ErrorLocation::Line(114_301)), "{error}");
 }
 
-/// Longer than any piece that is read at once, with lines across the pieces.
+/// The log is longer than any piece that is read at once, and has lines across the pieces.
 #[test]
 fn a_long_log_is_read_in_pieces() {
     let blocks: Vec<Event> = (0..200_000u64)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of perf script and of perf report with stacks, and folded stacks: goldens, generated files held against what they were
-//! made from, and damage.
+//! Tests of the text of perf script and of perf report with stacks, and of folded stacks: goldens, generated files
+//! compared with their sources, and damage.
 
 use proptest::prelude::*;
 use sediment_core::skipped::Reason;
@@ -38,7 +38,7 @@ fn each_sample_file_is_taken_for_what_it_is() {
         for case in support::golden_cases(&format!("read/{format}")) {
             let Ok(input) = std::fs::read(case.join("input")) else { continue };
             let name = read::find(&input, &ReadSettings::default()).map(|reader| reader.name);
-            // Damaged samples of other readers may be nobody's.
+            // A damaged sample of another reader may fit none.
             let ours = FORMATS.contains(&format);
             if ours && case.to_string_lossy().contains("interpreter-alone") {
                 continue;
@@ -76,7 +76,7 @@ fn forms() -> Vec<Form> {
             carriage_returns: bits % 5 == 0,
             ..Form::default()
         };
-        // A command without a thread tells nothing; perf prints a processor and a period beside the other fields alone.
+        // A command without a thread is useless, and perf prints a processor and a period only with the other fields.
         let threaded = form.command || form.process;
         if (form.processor || form.period) && !(threaded && form.time && form.event)
             || form.command && !threaded
@@ -115,7 +115,7 @@ fn branches_read_as_what_they_were_printed_from() {
     let program = Program::generate(40, 60, 9);
     for form in forms() {
         for (names, untyped) in [(false, false), (false, true), (true, false), (true, true)] {
-            // Without a process, addresses of several processes would mean several things.
+            // Without a process, the addresses of several processes could not be distinguished.
             if form.inlined || form.offset || form.object || !names && !form.process {
                 continue;
             }
@@ -137,7 +137,7 @@ fn branches_read_as_what_they_were_printed_from() {
     }
 }
 
-/// Each branch stack, from its oldest entry, with all ends that are calls.
+/// Replays each branch stack from its oldest entry, with all ends that are calls.
 #[test]
 fn the_order_of_branches_is_told_again() {
     let program = Program::generate(20, 30, 3);
@@ -152,7 +152,7 @@ fn the_order_of_branches_is_told_again() {
         );
         let gaps = steps.iter().filter(|step| matches!(step, Step::Gap { .. })).count();
         assert_eq!(gaps, program.branches.len(), "one before each sample");
-        // Every call of the recording stands in the steps, source before target.
+        // Every call of the recording occurs in the steps, the source before the target.
         let mut told: BTreeMap<(u32, u32), u128> = BTreeMap::new();
         for pair in steps.windows(2) {
             if let [Step::Run { place: from, .. }, Step::Run { place: to, thread }] = pair {
@@ -179,7 +179,7 @@ fn folded_stacks_read_as_what_they_were_printed_from() {
         let names = recording.skipped.items(Reason::ProcessName);
         assert_eq!(names, if process.is_some() { 200 } else { 0 });
     }
-    // The other way round, as was said.
+    // The reversed form is read correctly if the settings say so.
     let reversed: String = print_folded(&program, None)
         .lines()
         .map(|line| {
@@ -200,7 +200,7 @@ fn stacks_of_a_report_that_shows_no_direction_need_to_be_told() {
     assert!(down.calls.keys().any(|(from, to)| from == "-:main" && to == "-:hot"), "{down:?}");
     let up = read_truth(&with(StackOrder::CalleeFirst).unwrap());
     assert!(up.calls.keys().any(|(from, to)| from == "-:hot" && to == "-:main"), "{up:?}");
-    // One that shows it is not to be talked out of it.
+    // If the text itself shows its order, a setting cannot change it.
     let case = support::root().join("tests/golden/read/perf-stacks/folded-caller/input");
     let input = std::fs::read(case).unwrap();
     let settings = ReadSettings { stacks: Some(StackOrder::CalleeFirst), ..ReadSettings::default() };
@@ -233,7 +233,7 @@ fn hostile_input_is_read_in_linear_time() {
     }
 }
 
-/// A file and a few blows to it.
+/// Makes a file and a few changes that damage it.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let mut whole: Vec<Vec<u8>> = Vec::new();
     for format in FORMATS {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of LLVM's tools (BOLT, AutoFDO, temporal traces): goldens, generated ones held against what they were generated
-//! from, and damage.
+//! Tests of profiles of LLVM's tools (BOLT, AutoFDO, temporal traces): goldens, generated profiles compared with their
+//! sources, and damage.
 
 use proptest::prelude::*;
 use sediment_core::binary::NoFiles;
@@ -128,7 +128,7 @@ fn sample_profiles_read_as_the_bodies_they_were_printed_from() {
     }
 }
 
-/// A text that tells of no call is a profile too.
+/// A text without calls is a profile, too.
 #[test]
 fn traces_become_a_profile_of_first_uses_and_nearness() {
     let text = ":temporal_prof_traces\n1\n1\n1\nmain,a.c;f,b.c;f,\n";
@@ -142,7 +142,7 @@ fn traces_become_a_profile_of_first_uses_and_nearness() {
     }
 }
 
-/// Contexts that share all but their ends take no time to speak of.
+/// Contexts that differ only at their ends take almost no time.
 #[test]
 fn deep_contexts_are_read_in_one_go() {
     let mut text = String::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of OpenTelemetry: goldens by its own definitions, held against the same recordings as pprof; each field number that
-//! changed; damage and ill will.
+//! Tests of profiles of OpenTelemetry: goldens made with its own definitions and compared with the same recordings as
+//! pprof; each field number that changed; damaged and hostile input.
 
 use object::{Object, ObjectSegment, ObjectSymbol};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn every_version_and_encoding_says_what_pprof_says() {
     assert_eq!((calls(&several), costs(&several)), (calls(&lines), costs(&lines)));
 }
 
-/// The fields of a profile's message, each level open to a test that breaks it.
+/// The fields of a profile's message. A test can change each level of it.
 #[derive(Clone)]
 struct Otlp {
     samples: Vec<Message>,
@@ -56,7 +56,7 @@ fn of(build: impl FnOnce(&mut Message)) -> Message {
 }
 
 impl Otlp {
-    /// `main` calls `f`; the attributes are none and `thread.name`.
+    /// A profile in which `main` calls `f`; its attributes are none and `thread.name`.
     fn new() -> Self {
         let row = |field, values: &[u64]| {
             of(|row| {
@@ -90,7 +90,7 @@ impl Otlp {
         }
     }
 
-    /// With samples of stack 1, and of what `build` adds.
+    /// Adds samples of stack 1, with fields added by `build`.
     fn with(mut self, build: impl FnOnce(&mut Message)) -> Self {
         let mut sample = of(|sample| sample.number(1, 1));
         build(&mut sample);
@@ -118,12 +118,12 @@ impl Otlp {
     }
 }
 
-/// Packed integers.
+/// Writes packed integers.
 fn list(message: &mut Message, field: u64, values: &[u64]) {
     message.numbers(field, values.iter().copied(), false);
 }
 
-/// Timestamps of this number.
+/// Writes this number of timestamps.
 fn times(message: &mut Message, count: usize) {
     message.bytes(5, &vec![7; 8 * count]);
 }
@@ -140,7 +140,7 @@ fn every_number_that_changed_is_read_in_both_versions() {
     assert_eq!(newer(|s| list(s, 2, &[5, 6])), 11);
     assert_eq!(newer(|s| (list(s, 2, &[5]), list(s, 3, &[1])).1), 5);
     assert_eq!(newer(|s| (list(s, 2, &[5]), s.number(4, 9)).1), 5);
-    // Timestamps alone count 1 each. Of two samples one tells the layout for both.
+    // Timestamps alone count 1 each. One of two samples is enough to show the layout of both.
     assert_eq!(newer(|s| times(s, 3)), 3);
     assert_eq!(newer(|s| (list(s, 2, &[1]), times(s, 3)).1), 3);
     assert_eq!(newer(|s| (list(s, 2, &[40, 2]), times(s, 2)).1), 42, "no attribute 40: values of 1.9");
@@ -151,7 +151,7 @@ fn every_number_that_changed_is_read_in_both_versions() {
     assert_eq!(total(&both).unwrap(), 9);
 }
 
-/// Change to a message that makes it a wrong one.
+/// A change to a message that makes it wrong.
 type OtlpFault = fn(&mut Otlp);
 
 #[test]
@@ -159,15 +159,15 @@ fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
     let valid = || Otlp::new().with(|sample| list(sample, 4, &[5]));
     assert!(valid().read().is_ok());
     let rows: [(u64, &str, OtlpFault); 16] = [
-        // Samples of both versions, and in one.
+        // Samples of both versions, in two samples and in one.
         (0x15, "", |p| p.samples.push(of(|s| (s.number(1, 1), list(s, 3, &[1])).1))),
         (0xe, "", |p| list(&mut p.samples[0], 3, &[1])),
-        // Older samples and newer ones than are known.
+        // Samples of the older layout, and samples of an unknown newer one.
         (0xe, "", |p| p.samples[0].number(2, 3)),
         (0xe, "", |p| p.samples[0].number(6, 3)),
         (0xe, "", |p| p.samples[0] = of(|s| s.number(1, 1))),
         (0xe, "1 value and 3 timestamps", |p| times(&mut p.samples[0], 3)),
-        // 1.8: the temporality of a type, comments, and what stood behind them.
+        // 1.8: the temporality of a type, comments, and the fields after them.
         (0xc, "ValueType", |p| p.sample_type.number(3, 1)),
         (0x13, "profile_id", |p| list(&mut p.profile, 7, &[1, 2])),
         (0x13, "dropped_attributes_count", |p| p.profile.bytes(8, &[1; 16])),
@@ -178,7 +178,7 @@ fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
         (0x13, "period", |p| p.profile.bytes(6, b"\x08\x01")),
         (0x67, "location_indices", |p| p.dictionary.bytes(7, b"\x08\x01\x10\x02")),
         (0x67, "key_strindex", |p| p.dictionary.bytes(6, b"\x0a\x03key")),
-        // Tables that begin with something.
+        // Tables whose first entry is not empty.
         (0, "", |p| p.dictionary = of(|d| d.bytes(5, b"main"))),
     ];
     for (row, (offset, named, change)) in rows.into_iter().enumerate() {
@@ -209,7 +209,7 @@ fn indices_outside_their_tables_are_named() {
     for (named, change) in rows {
         let mut profile = valid();
         change(&mut profile);
-        // The new stack, or one of the new location, is used.
+        // The new stack is used, or a stack with the new location.
         profile.dictionary.bytes(7, &of(|stack| list(stack, 1, &[3])).0);
         profile = profile.with(|sample| (sample.number(1, 2), list(sample, 4, &[1])).1);
         let error = profile.read().unwrap_err();
@@ -235,7 +235,7 @@ fn samples_that_say_nothing_are_counted() {
     }
 }
 
-/// A message in JSON, with the text of its samples and of further fields of the profile.
+/// A message in JSON, with its samples and further fields of the profile as texts.
 fn json(samples: &str, further: &str) -> String {
     format!(
         r#"{{"resourceProfiles":[{{"scopeProfiles":[{{"profiles":[{{"samples":[{samples}],{further}"sampleType":{{"typeStrindex":3,"unitStrindex":4}}}}]}}]}}],
@@ -286,7 +286,7 @@ fn a_bomb_ends_in_an_error() {
         assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
     };
     let valid = Otlp::new().with(|sample| list(sample, 4, &[5]));
-    // One text over and over; and empty rows, each of which takes more memory than it is long.
+    // One text many times; and empty rows, each of which takes more memory than its length in the file.
     let mut texts = valid.clone();
     (0..100).for_each(|_| texts.dictionary.bytes(5, &vec![b'a'; 1 << 20]));
     forced(&gzip(&texts.encode()));
@@ -295,7 +295,7 @@ fn a_bomb_ends_in_an_error() {
     forced(&gzip(&rows.encode()));
     let many = format!("\"mappingTable\":[{}{{}}", "{},".repeat(1_000_000));
     forced(&gzip(json("{}", "").replacen("\"mappingTable\":[{}", &many, 1).as_bytes()));
-    // Many samples of a long stack are added up before it is followed.
+    // The samples of a long stack are added up before the stack is processed.
     let mut long = Otlp::new();
     long.dictionary.bytes(7, &of(|stack| stack.numbers(1, (0..200_000).map(|at| 1 + at % 2), false)).0);
     for _ in 0..200_000 {
@@ -325,7 +325,7 @@ fn other_files_are_not_taken_for_profiles() {
     }
 }
 
-/// A library that is known by its build-id.
+/// A library that is found by its build-id.
 struct BuildIdLibrary(Vec<u8>);
 
 impl Files for BuildIdLibrary {
@@ -340,8 +340,8 @@ impl Files for BuildIdLibrary {
     }
 }
 
-/// As the profiler of the collector leaves native frames: addresses as the file has them, in a mapping that says so, and the
-/// file by its base name and build-id.
+/// The profiler of the collector writes native frames like this: addresses in the file, in a mapping that says so, and
+/// the file's base name and build-id.
 #[test]
 fn frames_without_names_become_an_order_by_build_id() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of pprof: goldens, generated ones held against what they were generated from, damage and ill will.
+//! Tests of profiles of pprof: goldens, generated profiles compared with their sources, damaged and hostile input.
 
 use proptest::prelude::*;
 use sediment_core::skipped::{Amount, Nowhere, Reason};
@@ -43,7 +43,7 @@ fn refused(profile: &Profile) -> Error {
     read(&plain(profile)).map(|recording| describe::describe(&recording)).unwrap_err()
 }
 
-/// Stacks of known functions, some of them deep and recursive, and what they say.
+/// Stacks of known functions, some of them deep and recursive, and the expected result.
 type Truth = (Vec<(Vec<&'static str>, i64)>, BTreeMap<(String, String), u128>, BTreeMap<String, u128>);
 
 fn known_stacks() -> Truth {
@@ -223,7 +223,7 @@ fn tables_that_do_not_fit_together_are_named() {
 #[test]
 fn fields_are_of_the_kind_that_the_format_gives_them() {
     let whole = plain(&of_stacks(&[(&["main", "f"], 5)]));
-    // A string and a sample of fixed width, and the type that counts as a text.
+    // A string and a sample as fields of fixed width; and a sample type in the form of a text.
     let rows: [(&[u8], u64); 3] = [(b"\x35text", 0xb8), (b"\x1112345678", 0xb8), (b"\x72\x01t", 0xba)];
     let settings = sediment_read::read::ReadSettings { format: Some("pprof".into()), ..Default::default() };
     for (field, offset) in rows {
@@ -262,7 +262,7 @@ fn gperftools_own_form_is_refused_with_the_command_that_translates_it() {
 
 #[test]
 fn a_bomb_ends_in_an_error() {
-    // A field of a number that no profile has, over and over.
+    // A field with a number that no profile has, many times.
     let mut piece = Message::default();
     piece.bytes(99, &vec![0; 1 << 20]);
     let mut bomb = plain(&of_stacks(&[(&["main", "f"], 5)]));
@@ -273,7 +273,7 @@ fn a_bomb_ends_in_an_error() {
     assert!(packed.len() < 2 << 20, "{}", packed.len());
     assert_eq!(read(&packed).unwrap_err().code(), ErrorCode::TooLarge);
 
-    // Many rows, each of which takes more memory than it is long.
+    // Many rows, each of which takes more memory than its length in the file.
     let mut rows = of_stacks(&[(&["main", "f"], 5)]);
     for id in 100..1_000_000 {
         rows.locations.push(Location { id, ..Location::default() });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kind of a file is found by its content: no reader takes another's files.
+//! Tests that the kind of a file is found by its content: no reader accepts another reader's files.
 
 use sediment_core::ErrorCode;
 use sediment_read::read::{FORMER_FORMATS, READERS, ReadSettings, find};
@@ -15,7 +15,7 @@ fn every_golden_input_is_recognised_by_its_own_reader_first() {
                 Ok(first) => {
                     assert_eq!(first, reader.name, "{}/{name} is taken by another reader", reader.name)
                 }
-                // A file that is too damaged to be recognised is at least no other's.
+                // A file that is too damaged to be recognised must at least not be accepted by another reader.
                 Err(error) => assert!(name.starts_with("error-"), "{}/{name}: {error}", reader.name),
             }
         }
@@ -47,7 +47,7 @@ fn other_files_are_recognised_by_no_reader() {
     }
 }
 
-/// Inputs that are no profile are refused with a hint of their own.
+/// Inputs that are not profiles are refused with a specific hint.
 #[test]
 fn containers_and_companions_of_profiles_are_refused_with_a_hint() {
     let mistakes: [(&[u8], &str); 9] = [
@@ -78,7 +78,7 @@ fn a_reader_can_be_asked_for_by_name() {
     assert!(error.hint().unwrap().contains(READERS[0].name));
 }
 
-/// Formats of former releases are refused with their replacement, whether recognised or asked for.
+/// Formats of former releases are refused with a hint at their replacement, whether they are recognised or requested.
 #[test]
 fn former_formats_are_refused_with_their_replacement() {
     let flat = "Each sample counts as 0.01 seconds.\n  %   cumulative   self              self     total\n time   seconds   seconds    calls  ms/call  ms/call  name\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of a function's identity, by name and by address.
+//! Tests of the rules of a function's identity, by name and by address.
 
 use sediment_core::binary::{Files, NoFiles};
 use sediment_core::profile::{FunctionKey, Profile};
@@ -11,7 +11,7 @@ use support::elf_writer::{Elf, Function};
 
 struct BinaryList(Vec<(&'static str, Elf)>);
 
-/// The same, found by their paths alone.
+/// The same binaries, found only by their paths.
 struct BinariesByPath(BinaryList);
 
 impl Files for BinariesByPath {
@@ -46,7 +46,7 @@ fn place(recording: &mut Recording, dso: Option<&str>, spot: Spot) -> AddressId 
     recording.place(RecordedAddress { dso, spot })
 }
 
-/// `dso:name` or `dso:name:file`; `?` is no DSO.
+/// Adds a function given as `dso:name` or `dso:name:file`; the DSO `?` means none.
 fn named(recording: &mut Recording, text: &str) -> AddressId {
     let mut parts = text.splitn(3, ':');
     let dso = parts.next().filter(|dso| *dso != "?");
@@ -55,7 +55,7 @@ fn named(recording: &mut Recording, text: &str) -> AddressId {
     place(recording, dso, Spot::Symbol { name, file })
 }
 
-/// A recording of calls by name: `from -> to`, as many as are listed.
+/// Makes a recording of the listed calls by name: `from`, `to` and their number.
 fn calls(list: &[(&str, &str, u128)]) -> Recording {
     let mut recording = Recording::default();
     recording.source = "test".into();
@@ -136,7 +136,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
     assert_eq!(imported.losses, [(Nowhere::StubWithoutTarget.of(Amount::Calls), 11)]);
 }
 
-/// A dynamic linker has local functions of the C library's names.
+/// A dynamic linker has local functions with names of the C library.
 #[test]
 fn a_same_named_local_of_another_dso_is_not_called_through_a_stub() {
     let own = |function| Elf { symbols: Some(vec![function]), ..Elf::default() };
@@ -182,10 +182,10 @@ fn names_of_another_program_are_refused() {
     let bare = Elf { symbols: None, ..Elf::default() };
     let error = resolve(&recording, &BinaryList(vec![("/bin/p", bare)])).unwrap_err();
     assert!(error.code() == ErrorCode::WrongBinary && error.to_string().contains("stripped"), "{error}");
-    // Demangled names are in no symbol table.
+    // Demangled names are not in any symbol table.
     let demangled = calls(&[("/bin/p:begin()", "/bin/p:work(int)", 2)]);
     assert!(resolve(&demangled, &BinaryList(vec![("/bin/p", program())])).is_ok());
-    // Every program has a main: one name alone shows nothing, but the others are counted.
+    // Every program has a main, so this name alone proves nothing, but the other names are counted.
     let of_another = calls(&[("/bin/p:main", "/bin/p:work", 2)]);
     let (_, skipped) = resolve(&of_another, &BinaryList(vec![("/bin/p", program())])).unwrap();
     let unknown = Reason::UnknownSize;
@@ -244,7 +244,7 @@ fn source_files_of_the_recording_tell_local_functions_of_one_name_apart() {
     );
 }
 
-/// Two local functions of one name, a global namesake, and one without.
+/// Makes a program with two local functions and a global one of the same name, and one without namesakes.
 fn program() -> Elf {
     Elf {
         symbols: Some(vec![
@@ -294,7 +294,7 @@ fn names_without_a_dso_resolve_to_the_dso_that_defines_them() {
     let one = BinaryList(vec![("/bin/p", program())]);
     let (profile, _) = resolve(&recording, &one).unwrap();
     assert_eq!(edges(&profile), ["p:main -> p:only 1", "p:only -> ?:elsewhere 2", "q:main -> p:mixed 4"]);
-    // Two that have it leave it open.
+    // If two files have it, it stays open.
     let both = BinaryList(vec![("/bin/p", program()), ("/bin/q", program())]);
     let (profile, _) = resolve(&recording, &both).unwrap();
     assert_eq!(edges(&profile), ["?:only -> ?:elsewhere 2", "p:main -> ?:only 1", "q:main -> ?:mixed 4"]);
@@ -362,7 +362,8 @@ fn a_binary_of_another_build_is_refused_by_name() {
     assert_eq!(edges(&profile), ["p:main -> p:helper:a.c 1"]);
 }
 
-/// Instructions of five bytes each. Addresses within one do not fit, as a prefix that code jumps over makes them.
+/// The instructions have five bytes each. An address within one of them does not fit; code that jumps over a prefix
+/// gives such addresses.
 #[test]
 fn one_odd_address_among_sound_ones_refuses_no_file() {
     const LENGTH: u64 = 5;
@@ -418,7 +419,7 @@ fn names_of_another_machine_stay_where_this_one_has_another_build_under_the_path
     assert_eq!(edges(&resolved.0), ["p:main -> p:elsewhere 1"]);
     assert_eq!(resolved.0.dsos()["p"].build_id.as_deref(), Some("cd".repeat(20).as_str()));
     assert_eq!(resolved.1.items(Reason::ReplacedFile), 1);
-    // A file that was chosen for it is refused, as is one that is needed for a name.
+    // If a file was chosen explicitly, or is needed for a name, it is refused.
     assert!(resolve(&recording, &found.0).is_err());
     let nameless = RecordedAddress { dso, spot: Spot::FileOffset(program().file_offset(0)) };
     let nameless = recording.place(nameless);

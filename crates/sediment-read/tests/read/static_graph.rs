@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graphs that compilers leave: what is read of each kind, how units are joined for a linked file, and what is estimated.
+//! Tests of compilers' call graphs: how each kind is read, how units are joined for a linked file, and what is
+//! estimated.
 
 use proptest::prelude::*;
 use sediment_core::binary::{Binary, BinaryFunction, PltStub};
@@ -88,7 +89,7 @@ fn calls_between_units_meet_and_same_named_locals_stay_apart() {
     assert_eq!(text::parse(printed.as_bytes()).unwrap().0, joined.profile);
 }
 
-/// Two programs of one tree, each with a `main.c` and a local `usage` in it.
+/// Two programs of one source tree, each with a `main.c` that has a local `usage`.
 #[test]
 fn a_unit_of_another_program_of_the_tree_is_left_out() {
     let units = [
@@ -109,7 +110,7 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
     let joined = join_units(&units, &binary, "cat", None).unwrap();
     assert_eq!(calls(&joined.profile), [pair("cat", "read"), pair("main", "cat"), pair("main", "usage")]);
     assert_eq!(joined.skipped.iter().map(|(_, entry)| entry.items).sum::<u64>(), 1);
-    // A link map says it without guessing.
+    // With a link map there is no need to guess.
     let map: BTreeSet<String> = ["tac/main.o".to_owned()].into();
     let binary = linked(vec![
         function("main", 0x100, None),
@@ -120,7 +121,7 @@ fn a_unit_of_another_program_of_the_tree_is_left_out() {
     assert_eq!(calls(&joined.profile), [pair("main", "turn"), pair("turn", "usage")]);
 }
 
-/// A `main` that configure, CMake or Meson compiles is a probe's; that of a program is not.
+/// A `main` that configure, CMake or Meson compiles belongs to a probe; the `main` of a program does not.
 #[test]
 fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
     let program = unit(
@@ -140,7 +141,7 @@ fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
         let joined = join_units(&units, &binary, "tool", None).unwrap();
         assert_eq!(calls(&joined.profile), [pair("main", "help")], "{name}");
     }
-    // A program of which all is there, but that is not much; and one that calls what this one does not import.
+    // A small program whose functions all exist; and one that calls a function which this file does not import.
     let larger: String = (0..6)
         .map(|n| format!("\"main\" -> \"part{n}\" [static=1];\n\"part{n}\" -> \"help\" [static=1];\n"))
         .collect();
@@ -164,7 +165,8 @@ fn the_main_of_a_program_is_no_probe_s_and_no_small_program_s() {
     }
 }
 
-/// A tree of two programs by link-time optimisation; a link map names objects, which these graphs are not of.
+/// Two programs of one source tree, by link-time optimisation. A link map lists objects, and these graphs do not belong
+/// to objects.
 #[test]
 fn the_graph_of_another_whole_program_is_left_out() {
     let whole = |name: &str, lines: &str| UnitGraph { whole_program: true, ..unit(name, lines) };
@@ -190,7 +192,7 @@ fn the_graph_of_another_whole_program_is_left_out() {
     }
 }
 
-/// Modules have no soname: what they export is where they begin all the same.
+/// A module has no soname, but its exported functions are roots all the same.
 #[test]
 fn exports_of_a_module_are_its_roots() {
     let units = [unit("m.c.gv", "\"PyInit_m\" -> \"inner\" [static=3];\n\"inner\" [file=\"m.c\"];\n")];
@@ -204,7 +206,7 @@ fn exports_of_a_module_are_its_roots() {
     }
 }
 
-/// Two files of one name in one program, each with a local function of the same name.
+/// One program has two files of one name, each with a local function of the same name.
 #[test]
 fn units_of_one_name_in_one_program_both_stay() {
     let units = [
@@ -218,7 +220,7 @@ fn units_of_one_name_in_one_program_both_stay() {
         (0..).zip(["left", "right", "far"]).map(|(at, name)| function(name, 0x100 + at * 16, None)).collect();
     functions.push(function("init", 0x200, Some("u.c")));
     let alone = join_units(&units, &linked(functions.clone()), "tool", None).unwrap();
-    // One of them has the only function.
+    // Only one of the files has the function.
     assert_eq!(calls(&alone.profile), [pair("far", "left"), pair("left", "init")]);
     functions.push(function("init", 0x300, Some("u.c")));
     let both = join_units(&units, &linked(functions), "tool", None).unwrap();
@@ -226,7 +228,8 @@ fn units_of_one_name_in_one_program_both_stay() {
     assert!(calls(&both.profile).contains(&pair("right", "init:u.c")));
 }
 
-/// Modules of one tree export a function of one name each; and a fallback that another unit takes the place of is not all of its unit.
+/// Modules of one source tree export a function of the same name each. A unit whose fallback function is replaced by
+/// another unit's is not complete.
 #[test]
 fn a_global_function_is_of_one_unit() {
     let units = [
@@ -253,7 +256,7 @@ fn a_global_function_is_of_one_unit() {
     assert_eq!(joined.units, 2);
 }
 
-/// A unit of a table of functions has no calls and defines no function.
+/// A unit with only a table of functions has no calls and defines no function.
 #[test]
 fn a_table_of_functions_says_whose_addresses_are_taken() {
     let units = [
@@ -324,7 +327,7 @@ fn frequencies_multiply_along_calls_and_add_up_where_they_meet() {
     }
 }
 
-/// A function that calls itself half of the time runs twice; one that always does is taken to end.
+/// A function that calls itself half of the time runs twice. One that always calls itself is assumed to end.
 #[test]
 fn circles_die_out() {
     let half = estimated("\"main\" -> \"f\" [static=1];\n\"f\" -> \"f\" [static=0.5];\n");
@@ -346,7 +349,7 @@ fn cold_functions_pass_nothing_on_and_other_names_lead_to_theirs() {
     assert!((runs(&graph, "init") - 6.0).abs() < 1e-5);
 }
 
-/// GCC 12's file of a unit with a local function, a call through a pointer and calls to other units.
+/// GCC 12's file for a unit with a local function, a call through a pointer, and calls to other units.
 const CI: &str = "graph: { title: \"t.c\"
 node: { title: \"t.c:leaf\" label: \"leaf\\nt.c:3:41\" }
 node: { title: \"other\" label: \"other\\nt.c:1:12\" shape : ellipse }

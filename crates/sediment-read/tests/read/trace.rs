@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time order of a run, against its definition; the trace file, written, read, damaged.
+//! Tests of the time order of a run, compared with its definition, and of the trace file: written, read, damaged.
 
 use proptest::prelude::*;
 use sediment_core::callgraph::FunctionId;
@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const FUNCTIONS: u32 = 14;
 
-/// A profile of functions `f0`, `f1`, …, each with two places, and a place that is none at the end of each pair's run.
+/// Makes a profile of the functions `f0`, `f1`, …, and the function of each address: two addresses for each function,
+/// followed by one without a function.
 fn profile() -> (Profile, Vec<Option<FunctionIndex>>) {
     let mut profile = Profile::default();
     let mut addresses = Vec::new();
@@ -33,8 +34,8 @@ fn run(thread: u64, place: u32) -> Step {
     Step::Run { thread, place: AddressId(place) }
 }
 
-/// The definition, word by word: for each beginning, the last eight distinct functions that ran since the gap, and those of
-/// them that ran since its own last use.
+/// The definition, literally: for each beginning, the last eight distinct functions since the gap, and those of them
+/// that ran since the function's own last use.
 #[derive(Default)]
 struct Definition {
     history: BTreeMap<u64, Vec<u32>>,
@@ -178,7 +179,7 @@ fn load(file: &[u8]) -> sediment_core::Result<(sediment_core::callgraph::Trace, 
     file::load(&file, &FunctionTable { keys, ..Default::default() })
 }
 
-/// The changes of function, with threads in the order of their first run.
+/// Returns the changes of function, with threads numbered by their first run.
 fn told(steps: &[Step]) -> Vec<(u64, Option<String>)> {
     let mut numbers: Vec<u64> = Vec::new();
     let mut last: BTreeMap<u64, Option<u32>> = BTreeMap::new();
@@ -223,7 +224,7 @@ fn written(profile: &Profile, addresses: &[Option<FunctionIndex>], parts: &[&[St
     file
 }
 
-/// f0 f1 f2 f1: f0 is near to f1 and f2; f1 to f2; and when f1 runs again, only f2 ran since.
+/// f0 f1 f2 f1: f0 is near f1 and f2; f1 is near f2; when f1 runs again, only f2 has run since.
 #[test]
 fn only_what_ran_since_its_own_last_use_is_near() {
     let (mut profile, addresses) = profile();
@@ -235,7 +236,8 @@ fn only_what_ran_since_its_own_last_use_is_near() {
     assert!(profile.functions().into_iter().all(|function| profile.facts(function).first.is_none()));
 }
 
-/// A walk through so many functions that nearly all pairs differ; between its steps two functions call each other, again and again.
+/// A walk through so many functions that almost all pairs are distinct; between its steps, two functions keep calling
+/// each other.
 #[test]
 fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
     const WANDERED: u32 = 4_000;
@@ -271,13 +273,13 @@ fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
         matches!(left_out[..], [(items, weight)] if items > 0 && weight + kept == told + often),
         "{left_out:?}"
     );
-    // Nothing that is left out came as often as what is kept.
+    // No omitted pair came as often as a kept one.
     let (items, weight) = left_out[0];
     let least = affinity.iter().min().unwrap();
     assert!(u128::from(items) * least > weight, "{items} pairs, {weight}, at least {least}");
 }
 
-/// Counts of several inputs add up; the lowest rank wins.
+/// Counts of several inputs add up, and the lowest rank wins.
 #[test]
 fn counts_of_several_traces_add_up() {
     let (mut profile, addresses) = profile();
@@ -292,7 +294,7 @@ fn counts_of_several_traces_add_up() {
     assert_eq!(affinity_of(&profile)[&(0, 2)], 2);
 }
 
-/// The functions of one DSO, with the breaks where threads change and after gaps; what is left out is counted.
+/// A trace of the functions of one DSO, with breaks where threads change and after gaps; omitted steps are counted.
 #[test]
 fn a_trace_of_some_of_the_functions() {
     let (profile, addresses) = profile();
@@ -337,7 +339,7 @@ fn wrong_traces_are_refused() {
     assert!(load(b"").unwrap_err().hint().is_some());
 }
 
-/// A disk that is full.
+/// Writes fail as if the disk were full.
 struct Full;
 
 impl std::io::Write for Full {

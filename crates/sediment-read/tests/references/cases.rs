@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers of cases, by kind and result.
+//! Counts of cases, by kind and result.
 
 use sediment_core::random::Generator;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use support::mutate;
 
-/// Cases of a comparison within this process, and of one with another program.
+/// Number of cases for a comparison within this process, and for one with another program.
 pub struct CaseCount {
     pub in_process: u64,
     pub by_program: u64,
@@ -19,7 +19,7 @@ pub fn count() -> CaseCount {
     }
 }
 
-/// The inputs of a target that mutants are made of: its corpus, and those among the goldens of its stage.
+/// Returns the inputs of a target from which mutants are made: its corpus, and its inputs among the goldens.
 pub fn seeds(target: &str, golden: &str) -> Vec<Vec<u8>> {
     let corpus = support::root().join("fuzz/corpus").join(target);
     let mut files: Vec<PathBuf> =
@@ -37,7 +37,7 @@ pub fn seeds(target: &str, golden: &str) -> Vec<Vec<u8>> {
     files.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// The mutant of this number: of a seed, in most cases well-formed, in a few with blind damage.
+/// Makes the mutant with this number from one of the seeds. Most mutants are well-formed; a few have blind damage.
 pub fn mutant(target: &str, seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut numbers = Generator::stream(number, 7);
     let seed = &seeds[numbers.below(seeds.len())];
@@ -61,7 +61,7 @@ pub struct CaseTally {
     pub name: &'static str,
     pub read: u64,
     pub refused: u64,
-    /// Cases that a rule passes over, by the rule.
+    /// Number of cases that a rule skips, by rule.
     pub rules: BTreeMap<&'static str, u64>,
 }
 
@@ -74,7 +74,8 @@ impl CaseTally {
         *self.rules.entry(rule).or_default() += 1;
     }
 
-    /// Says what became of the cases, and holds that enough were read by both and few passed over, in per cent.
+    /// Prints the results, and checks that at least `least_read` percent were read by both, and at most
+    /// `most_passed_over` percent were skipped.
     pub fn finish(&self, least_read: u64, most_passed_over: u64) {
         let passed_over: u64 = self.rules.values().sum();
         let cases = self.read + self.refused + passed_over;

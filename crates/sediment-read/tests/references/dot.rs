@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! DOT against Graphviz: gvpr says which nodes, edges, subgraphs and attributes it holds (objects.gvpr), these are written as a flat
-//! graph, each object alone with all it has, and that must be read as the text itself is read: to the same profile, or refused.
+//! Compares the reading of DOT with Graphviz. gvpr lists the nodes, edges, subgraphs and attributes of a text
+//! (objects.gvpr). They are written as a flat graph, in which each object has its own statement with all its
+//! attributes. Reading this graph must give the same profile as reading the text itself, or both must be refused.
 //!
-//! Rules, where the reader differs from Graphviz on purpose or cannot be compared:
+//! Rules for intended differences from Graphviz, and for texts that cannot be compared:
 //! - a text that Graphviz refuses, or in which it finds no graph, several graphs or an undirected one, is refused;
 //! - whatever follows the graph, but comments, is refused; Graphviz reads words there past;
 //! - empty statements, `;;`, are read past; Graphviz refuses them;
@@ -47,9 +48,9 @@ type GraphvizValues = BTreeMap<Vec<u8>, GraphvizValue>;
 #[derive(Debug, Default)]
 struct GraphvizSubgraph {
     name: Vec<u8>,
-    /// From 1, in the graph itself.
+    /// Depth in the tree of subgraphs, from 1 for the graph itself.
     depth: usize,
-    /// By its place in the list.
+    /// Index of the parent in the list.
     parent: Option<usize>,
     values: GraphvizValues,
     members: Vec<Vec<u8>>,
@@ -84,7 +85,7 @@ pub(crate) fn against_graphviz() {
     tally.finish(35, 15);
 }
 
-/// One in two is a mutant of a profile, the others are written by the grammar.
+/// Makes a text: half of them are mutants of a profile, the others are written by the grammar.
 fn text(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     if number % 2 == 0 { mutant("profile-text", seeds, number) } else { dot_text::graph(number) }
 }
@@ -134,7 +135,7 @@ fn versions(bytes: &[u8]) -> usize {
     memchr::memmem::find_iter(bytes, b"sediment").count()
 }
 
-/// True if a `;` ends nothing, in the marks of the text without blanks, comments, quotes and brackets.
+/// True if a `;` ends nothing, ignoring blanks, comments, quotes and brackets.
 fn has_empty_statements(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut last = b';';
@@ -173,7 +174,7 @@ fn has_empty_statements(bytes: &[u8]) -> bool {
     false
 }
 
-/// True if an empty text stands behind a `=`, whatever blanks and comments are between.
+/// True if a `=` is followed by an empty text, ignoring blanks and comments.
 fn has_empty_values(bytes: &[u8]) -> bool {
     let equals = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
     equals.into_iter().any(|at| {
@@ -185,7 +186,7 @@ fn has_empty_values(bytes: &[u8]) -> bool {
     })
 }
 
-/// Asks Graphviz about one text. One at a time: behind an error its lexer may take the next text for the rest of a
+/// Asks Graphviz about one text at a time, because after an error its lexer may read the next text as the rest of a
 /// comment.
 fn asked(file: &Path) -> GraphvizAnswer {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/references/objects.gvpr");
@@ -201,7 +202,7 @@ fn asked(file: &Path) -> GraphvizAnswer {
     said
 }
 
-/// The next graph and what follows it.
+/// Reads the next graph, and returns it with the rest.
 fn graph_of(bytes: &[u8]) -> Option<(GraphvizGraph, &[u8])> {
     let mut rest = bytes.strip_prefix(b"G")?;
     let mut graph =
@@ -250,7 +251,8 @@ fn netstring<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// The same graph, each object in a statement of its own with all that it has; or the rule that passes it over.
+/// Writes the same graph, with each object in its own statement with all its attributes; or returns the rule that skips
+/// it.
 fn flat(graph: &GraphvizGraph) -> Result<Vec<u8>, &'static str> {
     let mut flat = b"digraph {\n".to_vec();
     let mut own = graph.values.clone();
@@ -294,7 +296,7 @@ fn has_label(subgraph: &GraphvizSubgraph) -> bool {
     subgraph.values.get(&b"label"[..]).is_some_and(|(text, _)| !text.is_empty())
 }
 
-/// The cluster of each node, by the innermost ones that list it, and of those the next one around with a label.
+/// Returns the cluster of each node: the innermost one that lists the node, or the next one around it that has a label.
 fn clusters(graph: &GraphvizGraph) -> Result<BTreeMap<&[u8], usize>, &'static str> {
     let around = |place: usize| std::iter::successors(Some(place), |at| graph.subgraphs[*at].parent);
     let mut listed: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
@@ -314,7 +316,7 @@ fn clusters(graph: &GraphvizGraph) -> Result<BTreeMap<&[u8], usize>, &'static st
     Ok(found)
 }
 
-/// ` [name=value,…]`, of the attributes that a profile has.
+/// Writes ` [name=value,…]` with the attributes that a profile knows.
 fn list(values: &GraphvizValues, known: &[&str], flat: &mut Vec<u8>) -> Result<(), &'static str> {
     flat.extend_from_slice(b" [");
     for name in known {
@@ -328,12 +330,12 @@ fn list(values: &GraphvizValues, known: &[&str], flat: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// A text in quotes where they can hold it, else in brackets.
+/// Writes a text in quotes, or in brackets if quotes cannot express it.
 fn id(text: &[u8], html: bool, flat: &mut Vec<u8>) -> Result<(), &'static str> {
     let mut backslashes = 0;
     let mut unquotable = html;
     for byte in text.iter().chain(b"\"") {
-        // Behind an odd number of backslashes a quote would be another one, and the end of a line none.
+        // After an odd number of backslashes, a quote would not end the text, and the end of a line would be dropped.
         unquotable |= backslashes % 2 == 1 && matches!(byte, b'"' | b'\n' | b'\r');
         backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graphs written by the grammar of DOT, with all its ways of saying the same.
+//! Makes graphs by the grammar of DOT, in all its ways of saying the same.
 
 use sediment_core::random::Generator;
 
@@ -7,11 +7,11 @@ struct DotGenerator {
     numbers: Generator,
     text: String,
     depth: usize,
-    /// Shares, as version 1 has them, or counts.
+    /// True for shares, as in version 1; otherwise counts.
     shares: bool,
 }
 
-/// The graph of this number.
+/// Makes the graph with this number.
 pub(crate) fn graph(number: u64) -> Vec<u8> {
     let mut numbers = Generator::stream(number, 11);
     let shares = numbers.below(4) == 0;
@@ -33,7 +33,7 @@ impl DotGenerator {
         self.text.push_str(text);
         let between =
             self.one(&["", " ", " ", "\n", "\t", "\r\n", " /* a -> b */ ", " // ; }\n", "\n# line\n"]);
-        // A word would run into the next.
+        // Without a blank, the word would merge with the next.
         self.text.push_str(if between.is_empty() { " " } else { between });
     }
 
@@ -50,7 +50,7 @@ impl DotGenerator {
         if !self.shares {
             self.put("graph [sediment=2, total=100000, unit=calls]");
         }
-        // An edge without a weight is an error, which shall be seldom.
+        // An edge without a weight is an error, which should be rare.
         if !self.chance(8) {
             self.put("edge [");
             self.edge_attribute();
@@ -87,7 +87,7 @@ impl DotGenerator {
             11 | 12 => self.cluster_attribute(),
             _ => self.put("/* ; } */"),
         }
-        // Behind nothing it is an empty statement, which is no DOT.
+        // After nothing, a `;` is an empty statement, which DOT does not have.
         if kind < 13 && self.chance(2) || self.chance(60) {
             self.put(";");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Symbols of ELF files against the `object` crate's common interface; which of them are functions is worked out here once more,
-//! from the documentation of `Binary::parse`.
+//! Compares the symbols of ELF files with the `object` crate's common interface. Which of them are functions is decided
+//! here a second time, from the documentation of `Binary::parse`.
 //!
 //! Rules:
 //! - of what is damaged, the common interface shows headers, symbols and their sections: a file that is refused for a relocation
@@ -13,7 +13,7 @@ use object::{FileFlags, ObjectKind, SectionFlags, SymbolFlags, SymbolSection};
 use sediment_core::binary::{Binary, BinaryFunction, NoFiles, SymbolSource};
 use support::elf_writer::{Elf, Function};
 
-/// Properties of a function that are compared.
+/// The compared properties of a function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ComparedSymbol {
     pub(crate) address: u64,
@@ -102,7 +102,7 @@ pub(crate) fn ours_of(functions: &[BinaryFunction]) -> Vec<ComparedSymbol> {
     ours
 }
 
-/// The functions of a file by the common interface, or what is damaged.
+/// Returns the functions of a file by the common interface, or the error of a damaged file.
 fn by_object(bytes: &[u8]) -> Result<Vec<ComparedSymbol>, String> {
     let words = |error: object::read::Error| error.to_string();
     let file = object::File::parse(bytes).map_err(words)?;
@@ -117,7 +117,7 @@ fn by_object(bytes: &[u8]) -> Result<Vec<ComparedSymbol>, String> {
         for symbol in symbols {
             let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { return Err("no ELF".to_owned()) };
             let (kind, local) = (st_info.0 & 15, st_info.0 >> 4 == 0);
-            // The names of files are read too.
+            // The symbols of source files are read too.
             if kind == 4 {
                 symbol.name_bytes().map_err(words)?;
             }
@@ -154,7 +154,7 @@ fn by_object(bytes: &[u8]) -> Result<Vec<ComparedSymbol>, String> {
     Ok(chosen(own, dynamic))
 }
 
-/// The functions of the symbol table, or where it has none those of the dynamic one.
+/// Returns the functions of the symbol table or, if it has none, those of the dynamic one.
 pub(crate) fn chosen(own: Vec<ComparedSymbol>, dynamic: Vec<ComparedSymbol>) -> Vec<ComparedSymbol> {
     let mut chosen = if own.is_empty() { dynamic } else { own };
     chosen.sort();
@@ -162,7 +162,7 @@ pub(crate) fn chosen(own: Vec<ComparedSymbol>, dynamic: Vec<ComparedSymbol>) -> 
     chosen
 }
 
-/// Drops what is no function among symbols in code, each with the end of its section.
+/// Drops the symbols in code that are not functions. Each symbol comes with the end of its section.
 pub(crate) fn functions_of(symbols: Vec<(ComparedSymbol, u64)>) -> Vec<ComparedSymbol> {
     let within = |address: u64| {
         symbols.iter().any(|(other, _)| {
@@ -178,7 +178,8 @@ pub(crate) fn functions_of(symbols: Vec<(ComparedSymbol, u64)>) -> Vec<ComparedS
     symbols.iter().filter(stays).map(|(symbol, _)| symbol.clone()).collect()
 }
 
-/// A name up to the `@` of its version. An `@` in front is none, nor is one before an address; `.localalias` goes too.
+/// Returns a name without its version, which begins at an `@`. An `@` at the beginning, or before an address, does not
+/// begin a version. `.localalias` is removed too.
 pub(crate) fn without_version(name: &[u8]) -> &[u8] {
     sediment_core::binary::names::symbol(name).name
 }

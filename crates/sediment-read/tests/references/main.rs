@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readers against others that read the same format, and on real recordings ([`shared_data`]): DOT against Graphviz, symbols of ELF files against the `object` crate's common
-//! interface and readelf, pprof against prost. Inputs are mutants and generated texts, each by its number.
+//! Compares readers with other readers of the same format, and tests them on real recordings ([`shared_data`]): DOT
+//! with Graphviz, symbols of ELF files with the `object` crate's common interface and readelf, pprof with prost. Inputs
+//! are mutants and generated texts, made from their numbers.
 //!
-//! Where sediment differs on purpose, a rule in these files says so; what a rule passes over is counted and may be no more than its share.
-//! A short form runs by default. `SEDIMENT_DIFFERENTIAL=long` makes 200,000 cases within this process and 5,000 for each other program.
+//! Rules in these files describe intended differences. Cases that a rule skips are counted, and must not exceed a given
+//! share. By default the tests are short; `SEDIMENT_DIFFERENTIAL=long` makes 200,000 cases within this process and
+//! 5,000 for each other program.
 
 mod cases;
 mod dot;

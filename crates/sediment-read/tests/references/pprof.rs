@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pprof profiles against prost, which decodes the messages by their declaration; what they mean is worked out here once more, from
-//! docs/formats/pprof.md, over the whole profile in memory.
+//! Compares pprof profiles with prost, which decodes the messages by their declaration. Their meaning is computed here
+//! a second time, from docs/formats/pprof.md, with the whole profile in memory.
 //!
-//! Rules, where the reader differs from the declaration on purpose:
+//! Rules for intended differences from the declaration:
 //! - fields up to 7 of the rows of a table are integers, also those that it does not use;
 //! - groups, which no profile has, are damage wherever they stand;
 //! - of an integer of ten bytes the bits beyond 64 are dropped, as Go's pprof does; to prost it is damage.
@@ -34,7 +34,7 @@ struct ProfileMessage {
     default_sample_type: u64,
 }
 
-/// A type, mapping, function or line: integers.
+/// A type, mapping, function or line, which consists of integers.
 #[derive(Clone, PartialEq, Message)]
 struct IntegerMessage {
     #[prost(uint64, tag = "1")]
@@ -73,13 +73,13 @@ struct LocationMessage {
     line: Vec<IntegerMessage>,
 }
 
-/// Content of a profile: passages and own cost by names, and skipped items.
+/// The content of a profile: calls and own cost by name, and skipped items.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProfileContent {
     passages: BTreeMap<(String, String), u128>,
     costs: BTreeMap<String, u128>,
     total: u128,
-    /// Items and weight by reason.
+    /// Number of items and weight, by reason.
     skipped: BTreeMap<String, (u64, u128)>,
 }
 
@@ -92,7 +92,7 @@ enum FrameName {
 
 pub(crate) fn against_prost() {
     let mut seeds = seeds("pprof", "read/pprof");
-    // Answers of query APIs are JSON around such a message.
+    // Answers of query APIs are such messages, but wrapped in JSON.
     seeds.retain(|seed| !seed.starts_with(b"{"));
     let stacks = pprof_writer::of_stacks(&[(&["main", "work", "leaf"], 5), (&["main", "idle"], 2)]);
     seeds.extend(pprof_writer::Form::all().into_iter().map(|form| stacks.encode(form)));
@@ -153,7 +153,7 @@ fn at_offset(dso: Option<(&str, Option<&str>)>, offset: u64) -> String {
     format!("{dso:?} +{offset:#x}")
 }
 
-/// An address as the file has it, where the mapping is of the whole address space.
+/// Returns an address as in the file, or as it is if the mapping covers the whole address space.
 fn at_address(dso: Option<(&str, Option<&str>)>, address: u64) -> String {
     format!("{dso:?} @{address:#x}")
 }
@@ -331,7 +331,7 @@ fn add(said: &mut ProfileContent, frames: &[FrameName], weight: u128) {
     }
 }
 
-/// True if a field of this message, or of those so many levels within, begins or ends a group.
+/// True if a field of this message begins or ends a group, or a field of a nested message, down to this many levels.
 fn has_group(mut bytes: &[u8], levels: usize) -> bool {
     while let Ok(key) = prost::encoding::decode_varint(&mut bytes) {
         let length = match key & 7 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Symbols of ELF files against `readelf`, which shares no code with what reads them here.
+//! Compares the symbols of ELF files with `readelf`, which shares no code with sediment's reader.
 //!
 //! Rules:
 //! - readelf has other spellings for names that are no ASCII words: files with such names of functions or sections are passed over;
@@ -45,7 +45,8 @@ fn compare(number: u64, bytes: &[u8], said: &str, tally: &mut CaseTally) {
     }
 }
 
-/// Output of readelf for a file, with its warnings. One at a time: readelf keeps facts of one file for the next.
+/// Returns readelf's output for a file, with its warnings. One file at a time: readelf carries facts of one file over
+/// to the next.
 fn asked(file: &Path) -> String {
     let options = "--wide --file-header --section-headers --syms --dyn-syms --relocs --dynamic";
     let mut command = Command::new("sh");
@@ -54,7 +55,7 @@ fn asked(file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The functions among the symbols that readelf prints; None where it has other words.
+/// Returns the functions among the symbols that readelf prints; None if it words a line differently.
 fn functions(said: &str) -> Option<Vec<ComparedSymbol>> {
     let arm = said.lines().any(|line| line.trim() == "Machine:                           ARM");
     let (sections, kinds) = sections(said)?;
@@ -66,7 +67,7 @@ fn functions(said: &str) -> Option<Vec<ComparedSymbol>> {
             continue;
         }
         if let Some(rest) = line.strip_prefix("Symbol table '") {
-            // One of each kind: of several sections of one name it cannot be told which is meant.
+            // Only one section of each name is allowed, because otherwise it is unclear which one is meant.
             let name = rest.split('\'').next()?;
             let kinds: Vec<&str> =
                 kinds.iter().filter(|(known, _)| *known == name).map(|(_, kind)| *kind).collect();
@@ -131,13 +132,14 @@ fn functions(said: &str) -> Option<Vec<ComparedSymbol>> {
     Some(chosen(own, dynamic))
 }
 
-/// A symbol's line with one word for each type and binding that no standard names, such as `<OS specific>: 11`.
+/// Replaces types and bindings that no standard names, such as `<OS specific>: 11`, by one word each in a symbol's
+/// line.
 fn with_plain_words(line: &str) -> String {
     let mut plain = line.to_owned();
     for words in ["<OS specific>: ", "<processor specific>: ", "<unknown>: "] {
         while let Some(at) = plain.find(words) {
             let digits = plain[at + words.len()..].bytes().take_while(u8::is_ascii_digit).count();
-            // A resolver has a name in files for GNU systems alone.
+            // Only files for GNU systems have a name for the type of resolvers.
             let resolver = words.starts_with("<OS") && plain[at + words.len()..].starts_with("10 ");
             plain.replace_range(at..at + words.len() + digits, if resolver { "IFUNC" } else { "other" });
         }
@@ -145,7 +147,7 @@ fn with_plain_words(line: &str) -> String {
     plain
 }
 
-/// Name and end of each section with code, by number, None for the others; and name and kind of all.
+/// Name and end of each section with code, by number, and None for other sections; then name and kind of all.
 type ReadelfSections<'a> = (Vec<Option<(String, u64)>>, Vec<(&'a str, &'a str)>);
 
 fn sections(said: &str) -> Option<ReadelfSections<'_>> {
@@ -164,7 +166,7 @@ fn sections(said: &str) -> Option<ReadelfSections<'_>> {
         let at = words.iter().position(hexadecimal)?;
         let (address, size) =
             (u64::from_str_radix(words[at], 16).ok()?, u64::from_str_radix(words.get(at + 2)?, 16).ok()?);
-        // Offset, size, size of an entry; then flags if there are any, and three numbers.
+        // Offset, size and entry size; then flags, if there are any, and three numbers.
         let flags = if words.len() == at + 8 { words[at + 4] } else { "" };
         let code = flags.contains('A') && flags.contains('X');
         let name = if at >= 2 { words[0] } else { "" };
@@ -177,7 +179,7 @@ fn sections(said: &str) -> Option<ReadelfSections<'_>> {
     Some((sections, kinds))
 }
 
-/// A name that readelf prints as it stands.
+/// True if readelf prints this name unchanged.
 fn plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'^' && byte != b'<')
 }

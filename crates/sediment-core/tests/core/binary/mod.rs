@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ELF files in: functions, where their symbols come from, linkage stubs, and what damage does.
+//! Tests of reading ELF files: functions, sources of symbols, linkage stubs, and damaged files.
 
 mod names;
 
@@ -31,7 +31,7 @@ fn parse(elf: &Elf) -> Binary {
     Binary::parse(&elf.bytes(), &NoFiles).unwrap()
 }
 
-/// Name, address and file of each function.
+/// Returns the name, address and file of each function.
 fn functions(binary: &Binary) -> Vec<(&str, u64, Option<&str>)> {
     binary.functions.iter().map(|f| (f.name.as_str(), f.address, f.file.as_deref())).collect()
 }
@@ -88,7 +88,7 @@ fn functions_have_their_files_sections_and_plain_names() {
     assert_eq!(index.function_at(at(17)).map(|f| f.file.as_deref()), Some(Some("b.c")));
 }
 
-/// The entries of the symbol table within the bytes of a file.
+/// Returns the range of bytes of a file that holds the entries of the symbol table.
 fn symbol_entries(bytes: &[u8]) -> Range<usize> {
     let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
     let mut heads = (word(40)..bytes.len()).step_by(64);
@@ -147,14 +147,14 @@ fn a_stripped_file_finds_its_symbols_where_the_debugger_does() {
     assert_eq!(functions(&found), [("all", CODE_ADDRESS + 16, Some("a.c"))]);
     assert_eq!(found.address_of_file_offset(CODE_OFFSET), Some(CODE_ADDRESS), "segments are the program's");
 
-    // The debug file of another build is none.
+    // The debug file of another build is not used.
     let other = Elf { build_id: vec![1; 20], ..debug_file() };
     let files = TestDebugFiles { by_build_id: Some(other.bytes()), ..TestDebugFiles::default() };
     let found = Binary::parse(&stripped().bytes(), &files).unwrap();
     assert_eq!(found.symbols_from, SymbolSource::DynamicSymbols);
     assert_eq!(functions(&found), [("exported", CODE_ADDRESS, None)]);
 
-    // By link, the checksum decides: this is the one of nine digits, which are no ELF file.
+    // A debug link is accepted by its checksum. This one is the checksum of nine digits, which are not an ELF file.
     let linked = Elf { debug_link: Some(("x.debug".to_owned(), 0xcbf4_3926)), ..stripped() };
     let files = TestDebugFiles { by_link: Some(b"123456789".to_vec()), ..TestDebugFiles::default() };
     let error = Binary::parse(&linked.bytes(), &files).unwrap_err();
@@ -223,7 +223,7 @@ proptest! {
         };
         let mut bytes = elf.bytes();
         for (at, value, in_head) in changes {
-            // Headers and tables are where damage tells; the code is not read.
+            // Damage in headers and tables has effects; the code is not read.
             let at = if in_head { at.index(120) } else { 0x1000 + at.index(bytes.len() - 0x1000) };
             bytes[at] = value;
         }

@@ -15,7 +15,7 @@ fn constructors_and_destructors_have_two_names() {
             "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC1IS3_EEPKcRKS3_",
             Some("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC2IS3_EEPKcRKS3_"),
         ),
-        // A deleting destructor is a function of its own; names and types are no constructors.
+        // A deleting destructor is a function of its own. The following names and types are not constructors.
         ("_ZN4PoolD0Ev", None),
         ("_ZN6PoolC13runEv", None),
         ("_Z1fI2C1EvT_S1_", None),
@@ -107,7 +107,7 @@ fn a_function_named_like_a_group_does_not_drag_the_group_along() {
         let group = format!(".text.{name}");
         assert!(!sections(name, Some(false)).own.contains(&group), "{name}");
     }
-    // Compilers give this group no section without a function's name.
+    // No compiler has a section `.text.split` for the whole group, so this one belongs to the function.
     assert_eq!(sections("split", Some(false)).own[0], ".text.split");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which cluster of a profile belongs to a file: rules, and names that real packages produce.
+//! Tests of the rules that find the cluster of a profile for a file, and names that real packages produce.
 
 use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment_core::matching::identity::MatchRule::{self, FileName, Functions, NameWithoutVersion, Soname};
@@ -44,8 +44,8 @@ fn profile(clusters: &[(&str, &[&str])]) -> Profile {
     profile
 }
 
-/// Description, soname, file name and functions of a case, the DSOs of the profile with theirs, and the expected
-/// match.
+/// A case: description, soname, file name and functions of the file; the DSOs of the profile with their functions; and
+/// the expected match.
 type MatchCase = (
     &'static str,
     Option<&'static str>,
@@ -154,7 +154,7 @@ fn each_rule_finds_its_cluster() {
     }
 }
 
-/// Soname, name of the file that is linked, labels of the profiles, and what is found.
+/// A case: soname and name of the linked file, labels of the profiles, and the expected match.
 type PackageCase =
     (Option<&'static str>, &'static str, &'static [&'static str], Option<(&'static str, MatchRule)>);
 
@@ -203,7 +203,7 @@ const PACKAGES: &[PackageCase] = &[
         Some(("_rust.cpython-311-x86_64-linux-gnu.so", NameWithoutVersion)),
     ),
     (None, "math.so", &["mmap.so"], None),
-    // compilers, cross and not
+    // compilers, native and cross
     (None, "x86_64-linux-gnu-gcc-12", &["gcc-13"], Some(("gcc-13", NameWithoutVersion))),
     (
         None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which profile belongs to a file, and its functions under new names.
+//! Tests of matching: which profile belongs to a file, and which functions were renamed.
 
 mod identity;
 mod renamed;

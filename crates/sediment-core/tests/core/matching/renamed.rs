@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions under new names.
+//! Tests of renamed functions.
 
 use sediment_core::binary::code::BuildCode;
 use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use sediment_core::matching::renamed::renamings;
 use sediment_core::profile::{FunctionKey, Profile};
 
-/// Functions of two objects, each with its size and what it refers to.
+/// Returns the functions of two objects, each with its size and its references.
 fn objects(functions: &[(&str, usize, u64, &[&str])]) -> InputObjects {
     let mut objects = InputObjects::default();
     objects.paths = ["a.o", "b.o"].map(|path| ObjectPath::File(path.to_owned())).to_vec();
@@ -89,7 +89,7 @@ fn functions_that_were_renamed_together_are_followed_one_by_the_other() {
 
 #[test]
 fn weak_evidence_moves_nothing() {
-    // Another function calls one of both callees, and nobody calls it.
+    // Another function, which nobody calls, calls one of the two callees.
     let build: &[(&str, usize, u64, &[&str])] = &[
         ("main", 0, 100, &["scan", "stop"]),
         ("scan", 0, 100, &[]),
@@ -99,7 +99,7 @@ fn weak_evidence_moves_nothing() {
         ("other", 1, 300, &["check"]),
     ];
     assert!(found(CALLS, build).is_empty());
-    // Two come as near.
+    // Two candidates are equally close.
     let build: &[(&str, usize, u64, &[&str])] = &[
         ("main", 0, 100, &["scan", "stop"]),
         ("scan", 0, 100, &["read_one", "read_two"]),
@@ -110,7 +110,8 @@ fn weak_evidence_moves_nothing() {
         ("check", 0, 100, &[]),
     ];
     assert!(found(CALLS, build).is_empty());
-    // A function that the profile knows is nobody's new name; and nothing is known of inputs that do not show their code.
+    // A function that the profile knows is never the new name of another. And inputs that do not show their code reveal
+    // nothing.
     let mut lto = objects(&[("main", 0, 100, &["x"]), ("x", 0, 100, &["seek", "check"])]);
     lto.unknown = 1;
     assert!(BuildCode::of_objects(&lto).is_none());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Damaged, hostile and huge input: an error with its line, never a panic, never more memory than the input is worth.
+//! Tests of damaged, hostile and huge input: it gives an error with its line, never a panic, and takes memory only in
+//! proportion to its size.
 
 use sediment_core::profile::text::parse;
 use sediment_core::skipped::Reason;
@@ -76,7 +77,7 @@ fn numbers_of_version_2_are_checked() {
     }
 }
 
-/// One label is one build of one package, however often it stands in a file.
+/// Clusters with the same label are one build of one package, however often the label occurs in a file.
 #[test]
 fn clusters_of_one_label_must_agree() {
     let with = |first: &str, second: &str| {
@@ -129,7 +130,7 @@ fn a_label_of_ten_megabytes_is_read_once_however_many_edges_have_it() {
 #[test]
 fn nesting_without_end_costs_no_stack() {
     const DEPTH: usize = 300_000;
-    /// Of subgraphs: `dot` reads a third of this.
+    /// Nesting depth of subgraphs: `dot` reads a third of this.
     const NESTED: usize = 10_000;
     let nested = |depth: usize, open: &str, middle: &str, close: &str| {
         parse(format!("digraph {{ {}{middle}{} }}", open.repeat(depth), close.repeat(depth)).as_bytes())
@@ -145,7 +146,7 @@ fn nesting_without_end_costs_no_stack() {
     assert_eq!(deep("<", "", ">").unwrap().0.function_count(), 0);
     assert!(deep("{", "a", "").is_err());
     assert!(deep("", "a", "}").is_err());
-    // Each level is an end that holds all below: that is NESTED times NESTED edges.
+    // Each level is an end of an edge that contains all levels below. This would make NESTED times NESTED edges.
     let error = nested(NESTED, "{a -> ", "b", "}").unwrap_err();
     assert!(error.to_string().contains("74287"), "{error}");
 }

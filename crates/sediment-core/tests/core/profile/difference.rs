@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In what two profiles differ.
+//! Tests of the differences between two profiles.
 
 use sediment_core::profile::difference::difference;
 use sediment_core::profile::{EdgeFacts, FunctionIndex, FunctionKey, Profile, SHARE_TOTAL};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random profiles: small, with names that collide.
+//! Random profiles, small and with colliding names.
 
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -13,7 +13,7 @@ use sediment_core::profile::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A profile as lists, which can be put together in any order.
+/// The parts of a profile as lists, which can be assembled in any order.
 #[derive(Debug, Clone)]
 pub(crate) struct ProfileParts {
     pub source: BTreeSet<String>,
@@ -23,12 +23,12 @@ pub(crate) struct ProfileParts {
     pub inputs: Option<u64>,
     pub clusters: BTreeMap<String, DsoFacts>,
     pub functions: Vec<(FunctionKey, FunctionFacts)>,
-    /// Positions among the functions.
+    /// Caller and callee as indices of `functions`.
     pub edges: Vec<(usize, usize, EdgeFacts)>,
 }
 
 impl ProfileParts {
-    /// The profile, put together in an order that depends on `turn`.
+    /// Assembles the profile in an order that depends on `turn`.
     pub(crate) fn profile(&self, turn: usize) -> Profile {
         let mut profile = Profile::default();
         profile.source = self.source.clone();
@@ -68,7 +68,8 @@ impl ProfileParts {
     }
 }
 
-/// Texts that may stand in a profile, few enough to meet again, some of them spelled like ids and paths of DOT.
+/// Makes texts that a profile may contain. There are few, so that they recur; some are spelled like ids and paths of
+/// DOT.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => prop::sample::select(vec!["f", "g", "main", "f@a", "f@a:b.c", "f@:b.c", "f@a#2", "g@b"]).prop_map(str::to_owned),
@@ -79,7 +80,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A DSO or a file is never a path.
+/// Makes names without a path, for DSOs and files.
 fn base() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => prop::sample::select(vec!["a", "b", "b.c", "libc.so.6"]).prop_map(str::to_owned),
@@ -124,10 +125,10 @@ fn function_facts(unit: WeightUnit) -> impl Strategy<Value = FunctionFacts> {
     )
 }
 
-/// Label of the DSO that may be stripped.
+/// Label of the DSO that may be a stripped one.
 const STRIPPED: &str = "b";
 
-/// Counts of one or two graphs.
+/// Makes counts of one or two graphs.
 fn blocks() -> impl Strategy<Value = BlockCounts> {
     let graph =
         (0..3u32, vec((1..9u32, 1..1000u128), 0..5), vec(1..9u32, 0..3), vec((1..9u32, any::<u16>()), 0..4));
@@ -140,7 +141,7 @@ fn blocks() -> impl Strategy<Value = BlockCounts> {
     })
 }
 
-/// Counts of arcs of up to two units.
+/// Makes counts of arcs of up to two units.
 fn counters() -> impl Strategy<Value = ArcCounters> {
     let variant = (base(), 0..2u32, 0..2u32, 0..2u32)
         .prop_map(|(unit, functions, line, graph)| CounterVariant { unit, functions, line, graph });
@@ -177,7 +178,7 @@ fn key() -> impl Strategy<Value = FunctionKey> {
         .prop_map(|(dso, name, file)| FunctionKey { dso, name, file })
 }
 
-/// A profile of one unit.
+/// Makes a profile with this unit.
 pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> {
     let cluster = (option::of(prop::sample::select(vec!["00ff", "ab12cd"])), option::of(text())).prop_map(
         |(build_id, package)| DsoFacts { build_id: build_id.map(str::to_owned), package, unresolved: false },
@@ -190,7 +191,7 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> 
     let header = (entries(), total, entries(), option::of(0..9u64));
     (header, btree_map(base(), cluster, 0..4), btree_map(key(), function_facts(unit), 0..9), edges).prop_map(
         move |((source, total, arch, inputs), mut clusters, functions, mut edges)| {
-            // One DSO of a single build may have functions without names.
+            // The DSO of a single build may have functions without names.
             if clusters.contains_key(STRIPPED)
                 || functions.keys().any(|key| key.dso.as_deref() == Some(STRIPPED))
             {
@@ -204,7 +205,7 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> 
             let functions: Vec<_> = functions.into_iter().collect();
             let mut seen = BTreeSet::new();
             edges.retain(|(a, b, _)| seen.insert((a % functions.len(), b % functions.len())));
-            // What is counted is part of all that was seen.
+            // The counted calls are part of the total.
             let most = edges.iter().filter_map(|(_, _, facts)| facts.count).max();
             let total = total.max(most.unwrap_or(0));
             ProfileParts { source, unit, total, arch, inputs, clusters, functions, edges }
@@ -212,7 +213,7 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> 
     )
 }
 
-/// A profile of either unit.
+/// Makes a profile with either unit.
 pub(crate) fn parts() -> impl Strategy<Value = ProfileParts> {
     prop_oneof![parts_in(WeightUnit::Calls), parts_in(WeightUnit::Share)]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the gaps of a profile.
+//! Tests of what a profile is known to lack.
 
 use sediment_core::profile::knowledge::{NotKnown, interpreter, not_known};
 use sediment_core::profile::source::Unknown;
@@ -23,7 +23,7 @@ fn gaps_of_one_source_are_named() {
     let what = vec![Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes, Unknown::Callers];
     assert_eq!(not_known(&one), [NotKnown { source: Some("perf call stacks (cycles:u)".into()), what }]);
 
-    // Words of a stranger are not taken for what is known to be lacking.
+    // Words of an unknown source are not mistaken for words that announce a gap.
     let odd = profile(&["a tool without mercy or sizes"], &[("x", 1)]);
     assert_eq!(not_known(&odd)[0].source.as_deref(), Some("a tool without mercy or sizes"));
     assert_eq!(not_known(&odd)[0].what, [Unknown::CallCounts, Unknown::TimeOrder, Unknown::Sizes]);
@@ -76,7 +76,7 @@ fn an_interpreter_is_known_by_its_name_whatever_its_version() {
         assert_eq!(found.as_ref().map(|found| found.runs), runs, "{label}");
         assert_eq!(interpreter(&profile(&["x"], &[(label, 50), ("libother.so", 50)])), None, "{label}");
     }
-    // Program and library of one interpreter are one.
+    // Program and library of one interpreter count as one.
     let both = profile(&["x"], &[("python3.11", 20), ("libpython3.11.so.1.0", 40), ("libc.so.6", 40)]);
     let found = interpreter(&both).unwrap();
     assert_eq!((found.label.as_str(), found.weight), ("libpython3.11.so.1.0", (60, 100)));

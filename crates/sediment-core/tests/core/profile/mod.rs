@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profile file and the arithmetic of merging: sample files, properties, and what damaged input says.
+//! Tests of the profile file and the arithmetic of merging: sample files, properties, and errors of damaged input.
 
 mod damaged;
 mod difference;
@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use support::{golden, golden_cases};
 
-/// Each folder of tests/golden/profile: `X.input.gv` reads in as `X.gv` with the ledger `X.skipped`, or is the error `X.error`;
-/// `merges` says which of those make others.
+/// Checks each folder of tests/golden/profile: `X.input.gv` is read as `X.gv` with the skipped items `X.skipped`, or
+/// gives the error `X.error`; `merges` lists merges of these files.
 #[test]
 fn sample_files_read_as_they_must() {
     for case in golden_cases("profile") {
@@ -75,7 +75,7 @@ fn merging_again_equals_merging_at_once() {
     assert_eq!(read("three.gv"), read("at-once.gv"));
 }
 
-/// The example of the page on the format is a file as it is written.
+/// The example on the page of the format is written exactly as sediment writes it.
 #[test]
 fn the_documented_example_is_canonical() {
     let page = std::fs::read_to_string(support::root().join("docs/profile-format.md")).unwrap();
@@ -96,7 +96,7 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A line of `merges`: the output, `normalize` or not, then weights and inputs.
+/// Merges as a line of `merges` says: the output, perhaps `normalize`, then weights and inputs.
 fn merged(case: &Path, recipe: &str) -> (String, String) {
     let mut words: Vec<&str> = recipe.split_whitespace().collect();
     let output = words.remove(0).to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Properties of every profile and every input.
+//! Properties that hold for every profile and every input.
 
 use super::generated::{ProfileParts, parts, parts_in};
 use proptest::collection::vec;
@@ -10,7 +10,7 @@ use sediment_core::profile::text::{parse, print};
 use sediment_core::profile::{Profile, WeightUnit};
 
 fn config() -> ProptestConfig {
-    // Failures are fixed, not kept in files.
+    // Failures get fixed, so they are not kept in files.
     ProptestConfig { failure_persistence: None, cases: 256, ..ProptestConfig::default() }
 }
 
@@ -28,7 +28,8 @@ fn weight() -> impl Strategy<Value = Weight> {
     .prop_map(|text| Weight::parse(&text).unwrap())
 }
 
-/// Without what a split of a recording cannot carry: `affinity` and `samples` are shares of sums that stand in the whole alone.
+/// Removes what part of a split recording cannot contain: `affinity` and `samples` are shares of sums that only the
+/// whole recording has.
 fn only_counts(mut parts: ProfileParts) -> ProfileParts {
     for (_, facts) in &mut parts.functions {
         facts.samples = None;
@@ -91,11 +92,11 @@ proptest! {
         let grouped = added(&[(&left_sum, Weight::ONE), (&right_sum, Weight::ONE)]);
         prop_assert_eq!(&grouped, &at_once);
         prop_assert_eq!(print(&grouped), print(&at_once));
-        // A new recording is added to an existing sum.
+        // A new recording is added to an existing merge.
         let mut grown = vec![(&left_sum, Weight::ONE)];
         grown.extend(right);
         prop_assert_eq!(print(&added(&grown)), print(&at_once));
-        // Merged once more, through its file, a sum stays what it is.
+        // A merge that is written, read and merged once more stays the same.
         let (read, _) = parse(print(&at_once).as_bytes()).unwrap();
         prop_assert_eq!(print(&added(&[(&read, Weight::ONE)])), print(&at_once));
     }
@@ -156,7 +157,7 @@ proptest! {
     }
 }
 
-/// Whatever the bytes, an error says where and a profile can be printed and read again.
+/// Checks that an error has a line, and that a profile can be printed and read again, whatever the bytes are.
 fn check_total(bytes: &[u8]) {
     match parse(bytes) {
         Err(error) => assert!(error.location().is_some(), "{error} has no line"),

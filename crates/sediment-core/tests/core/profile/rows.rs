@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles as rows of a table: sums of rows make the merged profile.
+//! Tests of profiles as rows of a table: sums of rows give the merged profile.
 
 use super::generated::{ProfileParts, parts};
 use proptest::collection::vec;
@@ -10,13 +10,13 @@ use sediment_core::profile::text::print;
 use sediment_core::profile::{FunctionKey, Profile};
 use std::collections::BTreeMap;
 
-/// Subject of a row as a table has it, by the names of its functions.
+/// The subject of a row, with names for its functions.
 type Subject = (RowKind, Option<FunctionKey>, Option<FunctionKey>, String);
 
 /// A subject with the sum of its weights and its lowest rank.
 type SubjectSums = (Subject, Option<u128>, Option<u64>);
 
-/// Sums of the weights and lowest ranks by subject, as a query engine makes them.
+/// Returns the sums of the weights and the lowest ranks by subject, as a query engine computes them.
 fn grouped<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> sediment_core::Result<Vec<SubjectSums>> {
     let mut groups: BTreeMap<Subject, (Option<u128>, Option<u64>)> = BTreeMap::new();
     for profile in profiles {
@@ -46,7 +46,7 @@ fn assembled(rows: Vec<SubjectSums>) -> sediment_core::Result<Profile> {
     assembly.finish()
 }
 
-/// Counters of instrumentation have no rows.
+/// Removes counters of instrumentation, because they have no rows.
 fn without_counters(mut parts: ProfileParts) -> ProfileParts {
     for (_, facts) in &mut parts.functions {
         facts.counters = None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of a source: read as it was written.
+//! Tests of the text of a source: it is read as it was written.
 
 use sediment_core::profile::source::{
     ProfileSource,
@@ -13,7 +13,7 @@ fn a_source_is_read_as_it_was_written() {
         ("valgrind callgrind (Ir)", "valgrind callgrind", "Ir", &[]),
         ("BOLT samples without callers or time order", "BOLT samples", "", &[Callers, TimeOrder]),
         ("perf samples (cpu/event=0x3c/u) without own cost", "perf samples", "cpu/event=0x3c/u", &[OwnCost]),
-        // Words of a stranger are not taken for what is known to be lacking.
+        // Words of an unknown source are not mistaken for words that announce a gap.
         ("a tool without mercy or own cost", "a tool without mercy or own cost", "", &[]),
         ("a () without own cost without", "a () without own cost without", "", &[]),
         ("a ()", "a ()", "", &[]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of users' submissions.
+//! Tests of merging users' submissions.
 
 use sediment_core::error::ErrorKind;
 use sediment_core::profile::merge::{self, Weight};
@@ -42,7 +42,7 @@ fn without_a_cap_it_is_a_merge() {
 fn nobody_counts_above_the_cap() {
     let profiles: Vec<Profile> = (0..5).map(|_| profile(&[("a", 1), ("b", 1)])).collect();
     let mut given = submissions(&profiles);
-    // Three files of one submitter, and one that wants to count a hundred times.
+    // One submitter sends three files, and wants to count a hundred times.
     given[1].submitter = 0;
     given[2].submitter = 0;
     given[3].weight = Weight::parse("100").unwrap();
@@ -61,7 +61,7 @@ fn a_cap_that_cannot_hold_is_said() {
     let error = grow(None, &submissions(&profiles), Some(250_000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
     assert!(error.to_string().contains("25 %"), "{error}");
-    // What was kept before counts as the others that are needed.
+    // The profile kept before counts as the missing submitters.
     let base = merge::merge(&[(&profile(&[("c", 1)]), Weight::ONE)], false).unwrap();
     let grown = grow(Some((&base, Weight::ONE)), &submissions(&profiles), Some(250_000)).unwrap();
     assert_eq!(grown.kept, 500_000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of single values, read, printed and merged.
+//! Tests of reading, printing and merging single values.
 
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::profile::similar_labels::similar_labels;
@@ -23,7 +23,7 @@ fn count(profile: &Profile, caller: &str, callee: &str) -> Option<u128> {
     profile.edge(find(caller), find(callee)).unwrap().count
 }
 
-/// A version 2 profile of edges from `a`, with the counts given.
+/// Returns a version 2 profile with these counts of edges from `a`.
 fn counted(unit: &str, total: u128, counts: &[(&str, u128)]) -> Profile {
     let edges: String = counts.iter().map(|(head, count)| format!("a -> {head} [count={count}]; ")).collect();
     read(&format!("digraph {{ graph [sediment=2, unit={unit}, total={total}]; a; {edges} }}"))
@@ -47,7 +47,7 @@ fn functions_without_names_merge_with_those_of_one_build_alone() {
     let named = of_build(", build_id=\"a1\"");
     let merged = merge(&[(&stripped, Weight::ONE), (&named, Weight::ONE)], false).unwrap();
     assert!(merged.dsos()["lib"].unresolved && merged.is_nameless(merged.functions()[0]));
-    // Without the mark, it is a name like any other.
+    // Without the mark `unresolved`, the address is an ordinary name.
     assert!(!named.is_nameless(named.functions()[0]));
 }
 
@@ -63,7 +63,7 @@ fn the_heaviest_variants_are_kept() {
     for kept in [
         "blocks=\"00000003:1=30; 00000004:1=4\"",
         "counters=\"c@00000001 00000001.00000001: 30 0; d@00000001 00000001.00000001: 4\"",
-        // They are still a part of all that was counted.
+        // They are still part of the total.
         "blocks_total=66, counters_total=66",
     ] {
         assert!(text.contains(kept), "{text}");

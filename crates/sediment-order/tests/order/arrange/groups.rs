@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders in groups for start-up and steady state.
+//! Tests of orders in groups, for start-up and steady state.
 
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, GroupKind, OrderGroup};
 use sediment_order::order::{AIMS, Aim, GroupingInput, arrange};
 
-/// Six functions: 0 and 1 call each other often, 2 and 3 ran once at the start, 4 once at no known time, 5 never.
+/// Six functions: 0 and 1 call each other often, 2 and 3 ran once at the start, 4 ran once at an unknown time, and 5
+/// never ran.
 fn input() -> (CallGraph, Vec<Option<u64>>) {
     let edge =
         |caller, callee, weight| CallEdge { caller: FunctionId(caller), callee: FunctionId(callee), weight };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An older order is kept where a change gains little.
+//! Tests that an older order is kept if a change gains little.
 
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment_order::order::keep::keep;
@@ -8,7 +8,7 @@ fn ids(numbers: &[u32]) -> Vec<FunctionId> {
     numbers.iter().copied().map(FunctionId).collect()
 }
 
-/// Eight functions of 100 bytes; 0 calls 7 very often, and the others a little.
+/// Eight functions of 100 bytes: 0 calls 7 very often, and three other pairs call each other rarely.
 fn graph() -> CallGraph {
     let edge =
         |caller, callee, weight| CallEdge { caller: FunctionId(caller), callee: FunctionId(callee), weight };
@@ -16,7 +16,7 @@ fn graph() -> CallGraph {
     CallGraph::new(vec![100; 8], vec![1; 8], edges).unwrap()
 }
 
-/// Calls that are far, by weight.
+/// Returns the sum of the calls' weights, each times the number of functions in between.
 fn cost(order: &[FunctionId]) -> f64 {
     let graph = graph();
     let place = |wanted: FunctionId| order.iter().position(|function| *function == wanted).unwrap();

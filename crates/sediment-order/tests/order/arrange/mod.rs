@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders in groups, and the orders of every release: what an engine gives may never change once it was released.
+//! Tests of orders in groups, and of the engines: the order of a released engine must never change.
 
 mod groups;
 mod keeping;
@@ -13,8 +13,9 @@ use std::fmt::Write;
 use support::graphs;
 use support::graphs::Shape;
 
-/// The order of each engine for one made-up program. If this fails for the latest engine, orders have changed: before a release has
-/// gone out with them, bless; after it, give the change an engine of its own and say so in CHANGELOG.md.
+/// Checks the order of each engine for one invented program. If this fails for the latest engine, orders have changed.
+/// Bless it if no release has this engine yet; otherwise put the change into a new engine and mention it in
+/// CHANGELOG.md.
 #[test]
 fn engines_give_the_orders_of_their_release() {
     let graph = graphs::graph(Shape::Program, 300, 1500, 5);
@@ -63,7 +64,7 @@ proptest! {
         prop_assert_eq!(kept.order.len(), graph.len());
         prop_assert_eq!(kept.order.iter().collect::<BTreeSet<_>>().len(), graph.len());
         prop_assert!(kept.cost <= kept.cost_of_old);
-        // What does not move stands as it stood.
+        // Functions that do not move keep their sequence.
         let stays: Vec<FunctionId> = kept.order.iter().copied().filter(|f| !kept.moved[f.index()] && !kept.added[f.index()]).collect();
         let mut rest = old.iter().filter(|f| f.index() < graph.len());
         prop_assert!(stays.iter().all(|function| rest.any(|other| other == function)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Misses of known cores, by hand.
+//! Tests of the misses of known cores, against results computed by hand.
 
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment_order::model::cores::{Core, Sets};
@@ -20,7 +20,7 @@ fn pages(count: usize) -> CallGraph {
 
 #[test]
 fn pages_of_one_set_push_each_other_out() {
-    // Two sets of one way: 0 and 2 share one, 1 has the other.
+    // Two sets of one way each: 0 and 2 share a set, 1 is in the other.
     let narrow = core((2, 1), (512, 8));
     let misses = |steps: &[u32]| core_replay(&trace(steps), &pages(4), &[], &narrow, &Geometry::default());
     assert_eq!(misses(&[0, 1, 0, 1]).itlb, 2.0);
@@ -40,14 +40,15 @@ fn fully_associative_is_what_the_other_replay_counts() {
 
 #[test]
 fn execution_beyond_an_entry_touches_the_next_lines() {
-    // Lines 0 to 7; and 8 to 15.
+    // The two functions have lines 0 to 7 and 8 to 15.
     let graph = CallGraph::new(vec![512, 512], vec![0; 2], Vec::new()).unwrap();
     let misses = |steps: &[u32], lines| {
         core_replay(&trace(steps), &graph, &[], &core((8, 8), (lines, lines)), &Geometry::default()).l1i
     };
     assert_eq!(misses(&[0], 64), 4.0);
     assert_eq!(misses(&[0, 1], 64), 8.0);
-    // 0 goes on from line 3 to 6, then from 6 to its end, where it stays; 1 begins each time.
+    // When 0 runs again, it continues from line 3 to line 6; the next time from line 6 to its end, where it stays. 1
+    // always runs from its beginning.
     assert_eq!(misses(&[0, 1, 0], 64), 8.0 + 3.0);
     assert_eq!(misses(&[0, 1, 0, 1, 0, 1, 0], 64), 8.0 + 3.0 + 1.0);
     assert!(misses(&[0, 1, 0, 1, 0, 1, 0], 4) > 16.0, "four lines hold one of them alone");
@@ -57,7 +58,7 @@ fn execution_beyond_an_entry_touches_the_next_lines() {
 
 #[test]
 fn estimates_rank_as_counts_do() {
-    // Forty pairs of half a page, paired or torn apart.
+    // Forty pairs of half a page each, neighbours or separated.
     let edge =
         |pair: u32| CallEdge { caller: FunctionId(2 * pair), callee: FunctionId(2 * pair + 1), weight: 100 };
     let graph = CallGraph::new(vec![2048; 80], vec![100; 80], (0..40).map(edge).collect()).unwrap();

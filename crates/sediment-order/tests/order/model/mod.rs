@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scores of an order, by hand.
+//! Tests of the scores of an order, against results computed by hand.
 
 mod caches;
 mod pages;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hot pages, by hand.
+//! Tests of the number of hot pages, against results computed by hand.
 
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use sediment_order::model::{Geometry, HotPages, score};
@@ -12,7 +12,7 @@ fn hot_pages(sizes: Vec<u64>, weights: Vec<u64>, order: &[u32]) -> HotPages {
 
 #[test]
 fn hot_functions_side_by_side_need_fewer_pages() {
-    // Ten hot functions of 400 bytes, each before a cold page; or all ten on one page.
+    // Ten hot functions of 400 bytes, either each before a cold page, or all on one page.
     let sizes = (0..20).map(|id| if id % 2 == 0 { 400 } else { 4096 }).collect::<Vec<u64>>();
     let weights = (0..20).map(|id| if id % 2 == 0 { 10 } else { 0 }).collect::<Vec<u64>>();
     let scattered: Vec<u32> = (0..20).collect();

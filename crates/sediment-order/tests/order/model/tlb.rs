@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Misses of the instruction TLB, by hand.
+//! Tests of the misses of the instruction TLB, against results computed by hand.
 
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment_order::model::{Geometry, TlbEstimate, TlbReplay, replay, score};
@@ -8,7 +8,7 @@ fn geometry(tlb_entries: u32) -> Geometry {
     Geometry { tlb_entries, ..Geometry::default() }
 }
 
-/// Functions of exactly one page each: touched page = function.
+/// Makes functions of exactly one page each, so that a touched page is a function.
 fn page_sized(functions: usize, edges: Vec<CallEdge>) -> CallGraph {
     CallGraph::new(vec![4096; functions], vec![0; functions], edges).unwrap()
 }
@@ -25,7 +25,7 @@ fn misses(graph: &CallGraph, steps: &[u32], entries: u32) -> TlbReplay {
 #[test]
 fn a_trace_by_hand() {
     let graph = page_sized(4, Vec::new());
-    // Two entries: 0 and 1 miss first, 0 hits, 2 takes the place of 1, 1 that of 0, 2 hits, and 9 lies outside.
+    // Two entries: 0 and 1 miss first, 0 hits, 2 replaces 1, 1 replaces 0, 2 hits, and 9 is outside.
     let counted = misses(&graph, &[0, 1, 0, 2, 1, 2, 2, 9], 2);
     assert_eq!(counted, TlbReplay { pages: 4, page_changes: 7, misses: 5, outside: 1 });
     assert_eq!(misses(&graph, &[0, 1, 2, 3, 0, 1, 2, 3], 3).misses, 8, "a ring one larger than the TLB");
@@ -56,7 +56,8 @@ fn all_pages_held_is_no_miss() {
 
 #[test]
 fn equal_pages_miss_as_often_as_they_are_not_held() {
-    // Twenty pages, each called by the next as often: of equal rates, five entries hold a quarter.
+    // Twenty pages, each called equally often by the next one: because the rates are equal, five entries contain a
+    // quarter.
     let graph = page_sized(20, (0..20).map(|id| edge((id + 1) % 20, id, 100)).collect());
     let tlb = score(&graph, &[], &geometry(5)).tlb;
     assert!((tlb.misses / tlb.page_changes - 0.75).abs() < 1e-9, "{tlb:?}");
@@ -64,7 +65,7 @@ fn equal_pages_miss_as_often_as_they_are_not_held() {
 
 #[test]
 fn callers_beside_callees_miss_less() {
-    // Forty pairs of half a page, paired or torn apart.
+    // Forty pairs of half a page each, neighbours or separated.
     let edges = (0..40).map(|pair| edge(2 * pair, 2 * pair + 1, 100)).collect();
     let graph = CallGraph::new(vec![2048; 80], vec![50; 80], edges).unwrap();
     let paired: Vec<FunctionId> = graph.ids().collect();

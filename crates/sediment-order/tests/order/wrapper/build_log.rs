@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links in the log of a build.
+//! Tests of finding links in the log of a build.
 
 use sediment_order::wrapper::build_log::links;
 

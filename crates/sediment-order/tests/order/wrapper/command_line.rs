@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A linker's command line, as far as an order needs it.
+//! Tests of reading the parts of a linker's command line that an order needs.
 
 use sediment_order::wrapper::command_line::{
     IncompleteLine, LinkInput, LinkLine, MOST_RESPONSE_FILES, Response, read,
@@ -13,7 +13,7 @@ fn line(words: &[&str]) -> LinkLine {
         "three" => Response::Text(b"-shared @gone".to_vec()),
         "itself" => Response::Text(b"@itself @itself".to_vec()),
         "pipe" => Response::ReadOnce,
-        // As long as many together may be.
+        // The limit for several files together.
         "many" if most < 5 << 20 => Response::TooLong,
         "many" => Response::Text(vec![b' '; 5 << 20]),
         "words" => Response::Text(b"a ".repeat(200_000)),
@@ -106,7 +106,7 @@ fn every_way_to_spell_an_option() {
     assert_eq!(line(&["a.o"]).output_name(), "a.out");
     assert!(line(&["--version"]).question);
     assert!(!line(&["-v", "a.o"]).question);
-    // As a compiler passes on what a build system asks.
+    // A compiler passes on a build system's question like this.
     assert!(line(&["-o", "a.out", "crt1.o", "--version", "-lc"]).question);
     assert_eq!(
         line(&["--symbol-ordering-file=x", "a.o"]).own_order.as_deref(),

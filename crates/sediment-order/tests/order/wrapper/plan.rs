@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which links are left alone, and which dialect a linker reads.
+//! Tests of which links are left alone, and which dialect a linker reads.
 
 use sediment_order::link::{gnu_ld, gnu_ld_script, gold, lld};
 use sediment_order::wrapper::command_line::{self, Response};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The container: what is not what it says, and what linux-perf-data, another reader of it, makes of the same bytes.
+//! Tests of the container: files with false statements about themselves, and a comparison with linux-perf-data, another
+//! reader.
 
 use super::*;
 use linux_perf_data::linux_perf_event_reader as events;
@@ -17,7 +18,7 @@ fn good() -> PerfData {
     file
 }
 
-/// Where the table of features begins.
+/// Returns the offset of the table of features.
 fn table(bytes: &[u8]) -> usize {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     (word(40) + word(48)) as usize
@@ -74,7 +75,7 @@ fn truncated_files_are_an_error() {
     let whole = good().finish_pipe();
     let accepted = (0..whole.len()).filter(|cut| support::read(&whole[..*cut]).is_ok()).count();
     assert!(accepted < 25, "a pipe may end behind any record: {accepted}");
-    // What perf says to people when it is done may come into the same pipe.
+    // perf's messages to the user may end up in the same pipe.
     let said =
         b"[ perf record: Woken up 1 times to write data ]\n[ perf record: Captured and wrote 0.008 MB - ]\n";
     assert_eq!(text(&read(&[&whole[..], said].concat())), text(&read(&whole)));
@@ -89,7 +90,7 @@ fn truncated_files_are_an_error() {
     packed.compress(0, 500, false);
     let whole = packed.finish();
     let mut cut = whole.clone();
-    // The last compressed record loses its end, which the header does not know.
+    // The last compressed record loses its end, but the header still says that it is whole.
     let records = table(&whole);
     cut[48..56].copy_from_slice(&(u64::from_le_bytes(whole[48..56].try_into().unwrap()) - 508).to_le_bytes());
     cut.drain(records - 508..records);
@@ -111,11 +112,11 @@ fn a_large_recording_is_the_same_whatever_the_cores_do() {
     assert_eq!(text(&read(&file.finish_pipe())), expected);
     file.compress(0, 60_000, true);
     assert_eq!(text(&read(&file.finish())), expected);
-    // The first of several errors is the one that is told.
+    // The first of several errors is reported.
     let mut damaged = plain;
     for at in [9_000_000, 2_000_000, 5_000_000] {
         let record = (400..at).step_by(8).rfind(|at| damaged[*at..at + 8] == [9, 0, 0, 0, 2, 0, 0xb0, 1]);
-        // The number of branches of that sample.
+        // The offset of the number of branches in this sample.
         let count = record.unwrap_or_else(|| panic!("no record before {at}")) + 8 + 32;
         damaged[count + 7] = 0x10;
     }
@@ -125,10 +126,10 @@ fn a_large_recording_is_the_same_whatever_the_cores_do() {
     assert!(u64::from_str_radix(offset, 16).unwrap() < 2_000_000, "{first}");
 }
 
-/// Fields that both readers have of a sample: event, time, process, address, period.
+/// The fields of a sample that both readers have: event, time, process, address, period.
 type ComparedSample = (usize, u64, u32, u64, u64);
 
-/// Result of linux-perf-data: the names of the events, the samples, the number of mappings.
+/// The result of linux-perf-data: the names of the events, the samples, the number of mappings.
 fn by_the_other(bytes: &[u8], pipe: bool) -> (Vec<Option<String>>, Vec<ComparedSample>, usize) {
     fn drive<R: std::io::Read>(
         reader: PerfFileReader<R>,
@@ -160,8 +161,8 @@ fn by_the_other(bytes: &[u8], pipe: bool) -> (Vec<Option<String>>, Vec<ComparedS
     }
 }
 
-/// Both readers read the same files: the same events, samples with the same addresses and periods, and the same mappings.
-/// Where the other is known to be wrong (docs/background/experiments.md) it is shown to be, so that this says when it is mended.
+/// Both readers find the same events, samples with the same addresses and periods, and the same mappings. The tests
+/// below show known errors of the other reader (docs/background/experiments.md), and fail when these are mended.
 #[test]
 fn another_reader_of_the_container_agrees() {
     for (big_endian, pipe, packed) in [false, true]
@@ -170,7 +171,7 @@ fn another_reader_of_the_container_agrees() {
     {
         let mut file = PerfData::new();
         file.big_endian = big_endian;
-        // It takes the data behind this record for records.
+        // The other reader mistakes the data after this record for records.
         file.tracing_data = false;
         file.events[0].sample_type |= IDENTIFIER | CPU;
         let first = file.events[0].clone();
@@ -222,7 +223,7 @@ fn another_reader_of_the_container_agrees() {
     }
 }
 
-/// It takes grouped counter values for single ones and the other way round: the chain behind them comes out wrong.
+/// The other reader confuses grouped and single counter values, so the chain after them is wrong.
 #[test]
 fn the_other_reader_swaps_the_forms_of_counter_values() {
     let outcome = |read_format: u64| {
@@ -261,7 +262,7 @@ fn the_other_reader_swaps_the_forms_of_counter_values() {
     );
 }
 
-/// Where a fuzzer begins: one small file of each kind. SEDIMENT_BLESS=1 writes them.
+/// The fuzzer starts from these seeds, one small file of each kind. SEDIMENT_BLESS=1 writes them.
 #[test]
 fn the_seeds_of_the_fuzzer_are_what_the_writer_makes() {
     let chains = |big_endian: bool| {

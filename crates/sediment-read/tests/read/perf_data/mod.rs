@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf.data files in: every record a test knows, read and, with the ELF file of the program, resolved.
+//! Tests of perf.data files: every record that the generator knows is read and, with the ELF file of the program,
+//! resolved.
 
 mod container;
 mod samples;
@@ -23,7 +24,7 @@ fn error(bytes: &[u8]) -> String {
     format!("{error}\nhint: {}", error.hint().unwrap_or("none"))
 }
 
-/// A recording of one process with the program mapped at [`BASE`].
+/// Begins a recording of one process, with the program mapped at [`BASE`].
 fn begin() -> PerfData {
     let mut file = PerfData::new();
     file.comm(10, "program", true, 1);
@@ -39,7 +40,7 @@ fn place(recording: &Recording, place: &RecordedAddress) -> String {
     }
 }
 
-/// All of a recording as text.
+/// Returns everything in a recording as text.
 fn text(recording: &Recording) -> String {
     let mut text = format!(
         "source: {}\narch: {}\ntotal: {}\n",
@@ -154,7 +155,7 @@ fn a_processor_that_was_told_to_record_calls_recorded_calls() {
 fn addresses_mean_what_was_mapped_when_they_ran() {
     let mut file = begin();
     let branch = [Branch::new(BASE, BASE + 0x10, CALL)];
-    // Written processor by processor: the file's order is not that of time.
+    // The records are written processor by processor, so the file is not in the order of time.
     file.sample(10, 40, BASE, &branch);
     file.sample(11, 45, BASE, &branch);
     file.sample(10, 80, BASE, &branch);
@@ -274,7 +275,7 @@ fn unreadable_files_are_refused_with_offset_and_hint() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Damaged files are read or refused, never more; and whatever is read is accounted for.
+    /// Damaged files are read or refused, without a panic, and everything that is read is accounted for.
     #[test]
     fn damage_is_survived(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
@@ -327,14 +328,14 @@ mod resolved {
     const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/libwork-1.2.so";
     const LIBRARY_BASE: u64 = 0x7f00_0000_0000;
 
-    /// Functions of 32 bytes, each ending in a return, with calls in the middle.
+    /// Makes functions of 32 bytes, each with calls in the middle and a return at the end.
     fn program() -> Elf {
         let mut text = vec![0x90; 6 * 32];
         for function in text.chunks_mut(32) {
             function[16] = 0xe8;
             function[31] = 0xc3;
         }
-        // The last function ends in a return with a prefix, which begins one byte before.
+        // The last function ends with a return with a prefix, which begins one byte earlier.
         text[6 * 32 - 2] = 0xf3;
         Elf {
             kind: 2,
@@ -375,14 +376,14 @@ mod resolved {
             .collect()
     }
 
-    /// Event of the program: a branch with the calls among them known beforehand.
+    /// An event of the program: a branch, with what the test knows about it.
     #[derive(Debug, Clone, Copy)]
     enum ProgramEvent {
         /// From a function of the program to another.
         Call(usize, usize),
-        /// The same, back to the instruction behind the call.
+        /// The return of such a call, to the instruction after it.
         Return(usize, usize),
-        /// Within a function, to its first byte or not.
+        /// Within a function, to its first byte or to another one.
         Jump(usize, u64),
         /// Into the library through the stub.
         CallThroughStub(usize),
@@ -412,7 +413,7 @@ mod resolved {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The profile is the calls that were made, no more and no less, whether the processor says what is a call or not.
+        /// The profile has exactly the calls that were made, whether the processor marks calls or not.
         #[test]
         fn the_calls_that_were_made_are_the_profile(
             steps in proptest::collection::vec(step(), 1..60),
@@ -432,7 +433,7 @@ mod resolved {
                 match *step {
                     ProgramEvent::Call(from, to) => {
                         branches.push(Branch::new(at(offset(from, 16)), at(offset(to, 0)), kind(CALL)));
-                        // Without a type, a jump to the own first byte looks like a call of itself.
+                        // Without types of branches, a jump to a function's own first byte looks like a recursive call.
                         if typed || from != to {
                             add(program_key(from), program_key(to));
                         }
@@ -465,7 +466,7 @@ mod resolved {
             let files = Binaries([(PROGRAM.to_owned(), elf.bytes()), (LIBRARY.to_owned(), lib.bytes())].into());
             let (profile, skipped) = resolve(&recording, &files).unwrap();
             prop_assert_eq!(edges(&profile), truth.clone());
-            // Nothing is lost unseen: calls, what the reader left out, and what turned out to be none.
+            // Nothing is lost silently: calls, skipped items and branches that are not calls add up to the total.
             let calls: u128 = truth.values().sum();
             let no_calls: u128 = skipped.iter().map(|(_, entry)| entry.weight).sum();
             let left_out: u64 = recording.skipped.iter().map(|(_, entry)| entry.items).sum();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples beyond branch stacks: call stacks, single branches, addresses; and the choice among several events.
+//! Tests of other samples than branch stacks: call stacks, single branches, addresses; and of the choice among several
+//! events.
 
 use super::*;
 use sediment_core::profile::{FunctionKey, Profile};
@@ -8,7 +9,7 @@ use sediment_read::read::{ReadSettings, Step, replay};
 use sediment_read::trace::StepCounter;
 use std::collections::BTreeMap;
 
-/// A recording of one event with these fields, and the program mapped at [`BASE`].
+/// Makes a recording of one event with these fields, and with the program mapped at [`BASE`].
 fn recording_of(name: &'static str, of: (u32, u64), sample_type: u64, branch_sample_type: u64) -> PerfData {
     let mut file = PerfData::new();
     let event = Event { name, of, sample_type, branch_sample_type, ..file.events[0].clone() };
@@ -21,7 +22,7 @@ fn chains() -> PerfData {
     recording_of("cycles:u", (0, 0), IP | TID | TIME | PERIOD | CALLCHAIN, 0)
 }
 
-/// Offsets in the program of the passages, with their counts.
+/// Returns the calls as offsets in the program, with their counts.
 fn passages(recording: &Recording) -> BTreeMap<(u64, u64), u128> {
     let offset = |id: sediment_read::read::AddressId| match recording.addresses()[id.0 as usize].spot {
         Spot::FileOffset(offset) => offset - 0x1000,
@@ -30,14 +31,14 @@ fn passages(recording: &Recording) -> BTreeMap<(u64, u64), u128> {
     recording.transfers().iter().map(|(from, to, _, count)| ((offset(*from), offset(*to)), *count)).collect()
 }
 
-/// Where every branch was recorded, the code between two of them ran; from the newest back.
+/// If every branch is recorded, the code between two of them ran; the stack is read from the newest branch back.
 #[test]
 fn between_two_branches_code_ran() {
     let stack = [
         Branch::new(BASE + 0x90, BASE + 0x10, CONDITIONAL),
         Branch::new(BASE + 0x48, BASE + 0x80, JUMP),
         Branch::new(BASE + 0x08, BASE + 0x40, CALL),
-        // What a lost record leaves: it leads backwards.
+        // A lost record leaves code that would run backwards.
         Branch::new(BASE + 0x88, BASE + 0x70, JUMP),
     ];
     let settings = ReadSettings { executions: true, ..ReadSettings::default() };
@@ -70,10 +71,11 @@ fn call_chains_are_calls_from_the_byte_before_the_one_they_return_to() {
     file.chain = Some(vec![CONTEXT_USER, at(0x30), at(0x25), at(0x15)]);
     file.sample(10, 5, at(0x30), &[]);
     file.sample(10, 6, at(0x30), &[]);
-    // In the kernel, called from 0x31; no own cost of the program. The kernel's part is cut off.
+    // A sample in the kernel, entered from 0x31, gives the program no own cost. The kernel's part of the chain is cut
+    // off.
     file.chain = Some(vec![CONTEXT_KERNEL, KERNEL, KERNEL + 9, CONTEXT_USER, at(0x31), at(0x25)]);
     file.sample_of(0, IN_KERNEL, 10, 7, KERNEL, &[]);
-    // Recursion: each pair counts once. And a caller that is nowhere.
+    // With recursion each pair counts once. One caller is unknown.
     file.chain = Some(vec![CONTEXT_USER, at(0x40), at(0x41), at(0x41), at(0x41), 0x77]);
     file.sample(10, 8, at(0x40), &[]);
     let recording = read(&file.finish());
@@ -87,10 +89,11 @@ fn call_chains_are_calls_from_the_byte_before_the_one_they_return_to() {
     assert_eq!(recording.skipped.items(Reason::Nowhere(Amount::Calls, Nowhere::Unmapped, Side::From)), 1);
 }
 
-/// From a known sequence of calls and returns: after each step, what a profiler of stacks and one of branches would see.
+/// Executes a known sequence of calls and returns, and shows after each step what a profiler of stacks and one of
+/// branches would see.
 #[derive(Default)]
 struct Machine {
-    /// Where each function that has not returned was called from, outermost first, and the last byte that ran.
+    /// The place from which each running function was called, outermost first, and the last executed byte.
     stack: Vec<u64>,
     branches: Vec<Branch>,
 }
@@ -114,8 +117,9 @@ impl Machine {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A run of calls and returns between seven functions, seen as branch stacks, as call chains and as call stacks of branch
-    /// records, in either byte order, in a file or a pipe, compressed or not: each says what it can know of it.
+    /// A run of calls and returns between seven functions, recorded as branch stacks, as call chains and as call stacks
+    /// of branch records, in either byte order, in a file or a pipe, compressed or not. Each must give all that it can
+    /// contain.
     #[test]
     fn one_run_seen_by_every_means(
         steps in proptest::collection::vec(prop::option::weighted(0.6, 1u64..7), 1..60),
@@ -130,7 +134,7 @@ proptest! {
         let mut by_lbr = recording_of("cycles:u", (0, 0), stacks, ANY_CALL | CALL_STACK);
         let mut files = [&mut by_branch, &mut by_chain, &mut by_lbr];
         files.iter_mut().for_each(|file| file.big_endian = big_endian);
-        // The byte order is fixed before the first record.
+        // The byte order is chosen before the first record is written.
         for file in &mut files {
             let mut again = file.without_records();
             again.mmap2(10, (BASE, 0x2000, 0x1000), PROGRAM, &[0xcd; 20], 2);
@@ -196,13 +200,14 @@ proptest! {
         prop_assert_eq!(by_branch.0.total, calls.values().sum::<u128>());
         prop_assert_eq!(by_branch.0.source.to_string(), "perf branch records (branches:u)");
         prop_assert_eq!(by_branch.0.arch.as_deref(), Some("x86_64"));
-        // In a stack of several calls between the same two functions from the same place, addresses cannot tell more.
+        // If a stack has several calls between the same two functions from the same place, addresses cannot distinguish
+        // them.
         let (chain, lbr) = (by_function(&by_chain.0), by_function(&by_lbr.0));
         prop_assert_eq!(&chain.keys().collect::<Vec<_>>(), &lasting.keys().collect::<Vec<_>>());
         prop_assert!(lasting.iter().all(|(pair, count)| chain[pair] >= *count), "{chain:?} {lasting:?}");
         prop_assert_eq!(chain, lbr);
 
-        // The steps of the run, told again: every function that began or went on, in its order.
+        // Replays the steps of the run: every function that began or continued, in order.
         let mut told = Vec::new();
         let mut note = |step: Step| {
             if let Step::Run { place, .. } = step {
@@ -222,7 +227,7 @@ proptest! {
 #[test]
 fn workers_count_steps_as_one_does() {
     let mut file = recording_of("branches:u", (0, 4), IP | TID | TIME | BRANCH_STACK, ANY_CALL);
-    // Large enough that several share it, where there are several cores.
+    // The file is large enough to be shared by several threads, if there are several cores.
     for sample in 0..12_000u64 {
         let branch = |number: u64| {
             let (from, to) = ((sample * 7 + number) % 30, (sample * sample + number * 11) % 30);
@@ -310,7 +315,7 @@ fn copies_of_the_stack_are_for_perf_to_unwind() {
     assert!(error.contains("--call-graph dwarf") && error.contains("perf script"), "{error}");
 }
 
-/// As simpleperf and others leave them, which unwind the copies while they record.
+/// Such samples are written by simpleperf and others, which unwind the copies of the stack while they record.
 #[test]
 fn whole_chains_beside_registers_and_copies_of_the_stack_are_read() {
     let sample_type = IP | TID | TIME | CALLCHAIN | REGS_USER | STACK_USER;

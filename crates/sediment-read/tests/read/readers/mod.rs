@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text profiles in, recordings out: goldens, generated files held against what they were generated from, and damage.
+//! Tests of reading text profiles: goldens, generated files compared with their sources, and damage.
 
 mod skipped;
 
@@ -15,7 +15,7 @@ use support::perf_report_text;
 use support::perf_report_text::{Call, End, Field, Form, Name, Truth};
 use support::read;
 
-/// Result of a reader for a file, or its error.
+/// Returns the text of a reader's result for a file, or of its error.
 fn outcome(bytes: &[u8]) -> String {
     match read(bytes) {
         Ok(recording) => describe(&recording),
@@ -44,7 +44,7 @@ fn callgrind_goldens() {
     goldens("callgrind");
 }
 
-/// Calls as a real report has them, and as none has had them yet.
+/// Returns calls like those of a real report, and some that no report has had yet.
 fn calls() -> Vec<Call> {
     let named = [
         ("postgres", "palloc"),
@@ -72,7 +72,7 @@ fn calls() -> Vec<Call> {
         let mut end = || ends[numbers.below(ends.len() as u64) as usize].clone();
         let (from, to) = (end(), end());
         let command = ["postgres", "*=1 --shar:sq0", "a b  c"][number as usize % 3].to_owned();
-        // Heavy and light rows, so that many are printed as 0.00 %.
+        // The rows are heavy and light, so that many are printed as 0.00 %.
         let count = if number % 5 == 0 { numbers.below(2_000_000) + 1 } else { numbers.below(40) + 1 };
         calls.push(Call { command, from, to, count });
     }
@@ -162,7 +162,7 @@ fn forms() -> Vec<Form> {
     forms
 }
 
-/// On generated reports what tests/shared_data.rs checks on a real one.
+/// Makes the same checks on generated reports that tests/shared_data.rs makes on a real one.
 #[test]
 fn every_form_of_a_perf_report_reads_as_what_it_was_printed_from() {
     let calls = calls();
@@ -174,7 +174,8 @@ fn every_form_of_a_perf_report_reads_as_what_it_was_printed_from() {
         assert_eq!(recording.total, total, "{form:?}");
         assert_eq!(recording.source.to_string(), "perf branch records (branches:u)");
         let with_objects = form.fields.contains(&Field::SourceObject);
-        // The address marked H lies outside of programs whether or not its object is printed, as does the kernel's function.
+        // The address marked H is outside of all programs, whether or not its object is printed, and so is the kernel's
+        // function.
         assert_eq!(recording.skipped.items(Reason::KernelEnd), 6, "{form:?}");
         assert_eq!(recording.skipped.items(Reason::UnresolvedEnd), 6, "{form:?}");
         let addresses = recording.skipped.items(Reason::UnresolvedAddress);
@@ -216,7 +217,7 @@ fn rounded_shares_come_back_as_counts_that_make_up_the_total() {
             calls.iter().filter(same).count() as u128
         };
         for (pair, count) in &is.calls {
-            // Half of the smallest share that can be printed, for each row that was added up.
+            // For each added row, half of the smallest share that can be printed.
             let near = rows(pair) * (u128::from(total) / 20_000 + 1);
             assert!(count.abs_diff(was.calls[pair]) <= near, "{pair:?}: {count} for {}", was.calls[pair]);
         }
@@ -257,11 +258,11 @@ fn columns_that_were_made_narrow_are_still_told_apart() {
         call(End::symbol("a_longer_object", "whole"), End::symbol("short", "cut_off_here")),
     ];
     let mut form = Form::new(&[&[Field::Overhead, Field::Period], &ALL[..]].concat());
-    // Addresses are printed whole even so, and push the rest of their rows to the right.
+    // Even then addresses are printed in full, and move the rest of their rows to the right.
     form.widths = vec![0, 0, 3, 8, 11, 8, 10];
     let text = perf_report_text::print("branches:u", &calls, &form);
     let recording = read(text.as_bytes()).unwrap();
-    // What fills a column that is narrower than its heading was cut, and no name of anything.
+    // A name that fills a column narrower than its heading was cut off, so it names nothing.
     let known = BTreeSet::from(["short:abcdef".to_owned(), "-:whole".to_owned()]);
     assert_eq!(read_truth(&recording).functions, known, "{text}");
     assert_eq!(recording.skipped.items(Reason::CutEnd), 1);
@@ -335,7 +336,7 @@ fn nothing_and_noise_are_refused_with_a_reason() {
     );
 }
 
-/// A callgrind file that ends anywhere but at its end is refused, with the line.
+/// If a callgrind file ends too early, it is refused, with the line.
 #[test]
 fn a_callgrind_file_that_is_cut_off_is_never_taken_for_a_whole_one() {
     let form = callgrind_forms()[3];
@@ -348,7 +349,7 @@ fn a_callgrind_file_that_is_cut_off_is_never_taken_for_a_whole_one() {
     assert!(read(&text.as_bytes()[..whole + "totals:".len()]).is_ok());
 }
 
-/// Names are read once and repeated by an id, so what a file says can be far larger than the file.
+/// A name is defined once and then repeated by its id, so the content of a file can be far larger than the file.
 #[test]
 fn a_long_name_that_is_repeated_by_its_id_takes_no_memory_each_time() {
     let long = "n".repeat(1_000_000);
@@ -376,7 +377,7 @@ fn a_table_of_countless_columns_is_refused() {
     assert!(error.to_string().contains("100002"), "{error}");
 }
 
-/// A file and a few blows to it.
+/// Makes a file and a few changes that damage it.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let mut whole: Vec<Vec<u8>> = Vec::new();
     for format in ["perf-report", "callgrind"] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reasons: told apart by code and by text, and what the program tells by their type.
+//! Tests of reasons for skipped items: each has its own code and text, and the program uses their types.
 
 use sediment_core::Skipped;
 use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, Side};
@@ -23,7 +23,7 @@ fn codes_and_texts_tell_reasons_apart() {
     let codes: BTreeSet<String> = reasons.iter().map(|reason| reason.code()).collect();
     let texts: BTreeSet<String> = reasons.iter().map(Reason::to_string).collect();
     assert_eq!((codes.len(), texts.len()), (reasons.len(), reasons.len()));
-    // Programs know reasons by these: a code that changes is told in the changelog.
+    // Programs recognise reasons by these codes: if one changes, the changelog must say so.
     let mut parts: Vec<String> = Reason::ALL.iter().map(|reason| reason.code()).collect();
     parts.extend(Amount::ALL.iter().map(|amount| amount.code()));
     parts.extend(Nowhere::ALL.iter().map(|why| why.code()));
@@ -51,7 +51,8 @@ fn reasons_come_in_the_order_of_their_texts() {
     assert!(skipped.iter().map(|(reason, _)| reason.to_string()).is_sorted());
 }
 
-/// In each text, f calls what was compiled while it ran and is called by main; half of the calls and all of the own cost lie there.
+/// In each text, main calls f, and f calls code that was compiled while the program ran. So half of the calls, and all
+/// of the own cost, belong to this code.
 #[test]
 fn code_that_was_compiled_while_running_is_told_by_type() {
     let chain = "a 1/1 5.000001:  3 cycles:u: \n\t 10 jitted (/tmp/perf-1.map)\n\t 20 f (/opt/tool)\n\t 30 main (/opt/tool)\n\n";

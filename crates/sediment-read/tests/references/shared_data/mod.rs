@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cases over real recordings that are not part of the project; ignored where `../shared/data` is absent.
+//! Tests on real recordings that are not part of the project; ignored if `../shared/data` is missing.
 
 mod perf_data;
 mod perf_text;

@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
-/// 3,740 samples of 32 branches each save a few, of a program that is not at hand.
+/// All but a few of the 3,740 samples have 32 branches each. The recorded program is not available.
 fn every_branch() {
     let bytes = std::fs::read(shared_data(BRANCHES)).unwrap();
     let recording = support::read(&bytes).unwrap();
@@ -40,7 +40,7 @@ fn every_branch() {
     assert!(error.hint().unwrap().contains("--symfs"), "{error:?}");
 }
 
-/// Places alone, in a program and libraries that are not at hand: own cost, and no call.
+/// The samples are places only, in a program and libraries that are not available: they give own cost, but no calls.
 fn no_branches() {
     let bytes = std::fs::read(shared_data(NO_BRANCHES)).unwrap();
     let recording = support::read(&bytes).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real recording as perf prints it, held against the same recording read without perf.
+//! Compares a real recording, as perf prints it, with the same recording read without perf.
 
 use libtest_mimic::Trial;
 use sediment_read::read::{Recording, TransferKind};

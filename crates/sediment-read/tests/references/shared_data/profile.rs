@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The call graph of PostgreSQL that the original sediment made. The same test on made data: tests/golden/profile/original.
+//! Tests the call graph of PostgreSQL that upstream sediment made. tests/golden/profile/original has the same test with
+//! artificial data.
 
 use libtest_mimic::Trial;
 use sediment_core::profile::text::{parse, print};
@@ -32,7 +33,7 @@ fn original() {
     assert!(profile.functions().into_iter().all(|function| !profile.key(function).name.contains('@')));
     let strlcpy = find("libc.so.6", "__GI___strlcpy").unwrap();
     assert_eq!(profile.edge(strlcpy, memcpy).unwrap().count, Some(500_000_000_000));
-    // 0.9871 of what was seen has two named ends.
+    // Both ends have names in 0.9871 of the total.
     let counted: u128 = profile.edges().iter().filter_map(|(_, _, facts)| facts.count).sum();
     assert_eq!(counted, 987_100_000_000_000);
 

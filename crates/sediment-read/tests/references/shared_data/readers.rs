@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text profiles that others recorded. What they hold was counted by hand; tests/read.rs has the same tests on generated ones.
+//! Tests of text profiles that others recorded. Their contents were counted by hand; tests/read.rs has the same tests
+//! with generated profiles.
 
 use libtest_mimic::Trial;
 use sediment_core::skipped::Reason;
@@ -14,7 +15,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     })]
 }
 
-/// Where the columns of this one file are: share, source object, source symbol, target object, target symbol.
+/// Positions of the columns in this file: share, source object, source symbol, target object, target symbol.
 const COLUMNS: [(usize, usize); 5] = [(2, 8), (22, 20), (44, 48), (94, 21), (117, 54)];
 
 fn postgresql(bytes: &[u8]) {
@@ -48,7 +49,7 @@ fn postgresql(bytes: &[u8]) {
     let objects: BTreeSet<&str> = recording.dsos().iter().map(|dso| dso.path.as_str()).collect();
     assert!(!objects.contains("libevent-2.1.so.7.0."), "cut to its column");
 
-    // Every row with two named ends is there, rows of 0.00 % too, with about the share it was printed with.
+    // Every row with two named ends is found, including rows of 0.00 %, with about its printed share.
     let transfers: BTreeMap<_, u128> = recording
         .transfers()
         .into_iter()
@@ -75,7 +76,7 @@ fn postgresql(bytes: &[u8]) {
         let near = rows * (recording.total / 20_000 + 1);
         assert!(transfers[&pair] >= rows && transfers[&pair].abs_diff(exact) <= near, "{pair:?}");
     }
-    // The shares that are printed and the rows of 0.00 % make up the whole.
+    // The printed shares and the rows of 0.00 % add up to the total.
     let lost: u128 = recording.skipped.iter().map(|(_, entry)| entry.weight).sum();
     assert_eq!(transfers.values().sum::<u128>() + lost, recording.total);
 }
