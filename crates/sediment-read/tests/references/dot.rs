@@ -4,17 +4,17 @@
 //! attributes. Reading this graph must give the same profile as reading the text itself, or both must be refused.
 //!
 //! Rules for intended differences from Graphviz, and for texts that cannot be compared:
-//! - a text that Graphviz refuses, or in which it finds no graph, several graphs or an undirected one, is refused;
-//! - whatever follows the graph, but comments, is refused; Graphviz reads words there past;
-//! - empty statements, `;;`, are read past; Graphviz refuses them;
-//! - an attribute that is given as an empty text is refused where a number or a word must stand; to Graphviz it is the same as one
-//!   that is not given: passed over;
-//! - a node in several clusters of which none holds the other belongs to the first in the text; Graphviz keeps no order of them:
-//!   passed over;
-//! - a version that is not known is refused where it stands, also where a later statement names another;
-//! - names that begin with `%` are Graphviz's own, for objects without a name, and are lost there: passed over;
-//! - bytes 0 end the text for Graphviz and are refused here;
-//! - ids that only HTML can spell, and that have no pairs of brackets, cannot be written flat: passed over.
+//! - a text is refused if Graphviz refuses it, or finds in it no graph, several graphs or an undirected one;
+//! - anything but comments after the graph is refused; Graphviz ignores words there;
+//! - empty statements, `;;`, are ignored; Graphviz refuses them;
+//! - an attribute with an empty text is refused if it must be a number or a word; for Graphviz, it is the same as a
+//!   missing attribute: skipped;
+//! - a node in several clusters that are not nested belongs to the first one in the text; Graphviz does not keep
+//!   their sequence: skipped;
+//! - an unknown version is refused where it is found, even if a later statement gives another one;
+//! - names that begin with `%` are Graphviz's own names for objects without a name, and get lost there: skipped;
+//! - a byte 0 ends the text for Graphviz, and is refused by sediment;
+//! - an id that only HTML can express, and that has no balanced brackets, cannot be written flat: skipped.
 
 use crate::cases::{CaseTally, count, differs, mutant, seeds};
 use crate::dot_text;

@@ -3,9 +3,10 @@
 //! here a second time, from the documentation of `Binary::parse`.
 //!
 //! Rules:
-//! - of what is damaged, the common interface shows headers, symbols and their sections: a file that is refused for a relocation
-//!   table, a dynamic section, a linkage table, a debug link or an index of further sections is passed over here, and readelf is asked about it;
-//! - symbols in `.gnu_debugdata` are compressed: passed over.
+//! - in a damaged file, the common interface sees only headers, symbols and their sections. A file that sediment
+//!   refuses because of a relocation table, a dynamic section, a linkage table, a debug link or an index of further
+//!   sections is skipped here, and compared with readelf;
+//! - symbols in `.gnu_debugdata` are compressed: skipped.
 
 use crate::cases::{CaseTally, count, differs, mutant, seeds};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};

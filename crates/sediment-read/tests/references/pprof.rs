@@ -3,9 +3,9 @@
 //! a second time, from docs/formats/pprof.md, with the whole profile in memory.
 //!
 //! Rules for intended differences from the declaration:
-//! - fields up to 7 of the rows of a table are integers, also those that it does not use;
-//! - groups, which no profile has, are damage wherever they stand;
-//! - of an integer of ten bytes the bits beyond 64 are dropped, as Go's pprof does; to prost it is damage.
+//! - fields with numbers up to 7 in the rows of a table must be integers, even if sediment does not use them;
+//! - groups, which no profile has, are damage everywhere;
+//! - if an integer has ten bytes, its bits beyond 64 are dropped, as Go's pprof does; for prost this is damage.
 
 use crate::cases::{CaseTally, count, differs, mutant, seeds};
 use flate2::read::MultiGzDecoder;

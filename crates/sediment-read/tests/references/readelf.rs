@@ -2,10 +2,12 @@
 //! Compares the symbols of ELF files with `readelf`, which shares no code with sediment's reader.
 //!
 //! Rules:
-//! - readelf has other spellings for names that are no ASCII words: files with such names of functions or sections are passed over;
-//! - so are files with several symbol tables of one kind, of which the first counts, and tables that share their name;
-//! - of a damaged file readelf prints what it can: what is refused is not held against it, as [`crate::elf`] compares refusals, and a
-//!   file that is read although readelf warns of something in it is passed over.
+//! - readelf spells names that are not ASCII words differently: files with such names of functions or sections are
+//!   skipped;
+//! - files with several symbol tables of one kind (sediment uses the first), and with tables that share their name,
+//!   are skipped;
+//! - readelf prints what it can of a damaged file. So refusals are compared by [`crate::elf`] only, and a file that
+//!   sediment reads although readelf warns of something is skipped.
 
 use crate::cases::{CaseTally, count, differs, mutant};
 use crate::elf::{ComparedSymbol, all_seeds, chosen, functions_of, ours_of, without_version};
