@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every figure that the tests of published comparisons feed in stands in its source, where the sources are at hand.
+//! Checks that every figure in the tests of published comparisons occurs in its source, if the sources are available.
 
 #[path = "eval/seeds.rs"]
 #[allow(dead_code)] // other tests use the rest
@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Trial};
 use seeds::{LTO, PERF_STAT, POSTGRESQL, WELCH};
 use support::{Need, case, shared_data};
 
-/// All of these stand in the file.
+/// Checks that all of these figures occur in the file.
 fn stand_in(file: &str, figures: impl Iterator<Item = &'static str>) {
     let text = std::fs::read_to_string(shared_data(file)).unwrap();
     let mut count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Meters and the recorder on small programs whose cost is known.
+//! Tests of meters and the recorder on small programs with known costs.
 
 use libtest_mimic::{Arguments, Trial};
 use sediment_measure::pairs;
@@ -47,7 +47,7 @@ fn cases() -> Vec<Trial> {
     ]
 }
 
-/// A folder of its own for one case, removed with it.
+/// A folder for one case, which is removed with it.
 struct CaseFolder(tempfile::TempDir);
 
 impl CaseFolder {
@@ -81,7 +81,7 @@ impl CaseFolder {
     }
 }
 
-/// 80 functions, each at the beginning of a page of its own, all called in order `argv[1]` times.
+/// Makes a program with 80 functions, each at the beginning of its own page. They are called in order, `argv[1]` times.
 fn program_of_80_pages() -> String {
     let mut source = String::from("#include <stdlib.h>\nstatic volatile int sink;\n");
     for number in 0..80 {
@@ -113,7 +113,7 @@ fn itlb_holds_64_pages() {
     let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let misses = |rounds| shop.read("itlb", &shop.command(&program, &[rounds]))[0].value;
-    // 80 pages in turn through 64 entries, the longest unused thrown out: every one misses, every time.
+    // 80 pages run in turn, with 64 entries from which the least recently used is evicted: every access misses.
     let added = misses("20") - misses("10");
     assert!((10 * 80..=10 * 82).contains(&added), "{added} misses in 10 rounds over 80 pages");
 }
@@ -122,7 +122,7 @@ fn l1i_holds_32_kilobytes() {
     let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let misses = |rounds| shop.read("l1i", &shop.command(&program, &[rounds]))[0].value;
-    // 80 lines at the same place of their pages compete for the 8 ways of one set.
+    // 80 lines at the same offset in their pages compete for the 8 ways of one set.
     let added = misses("20") - misses("10");
     assert!((10 * 80..=10 * 100).contains(&added), "{added}");
 }
@@ -162,7 +162,8 @@ fn peak_memory_is_the_programs_own() {
            volatile char *block = malloc(size + 1);\n\
            for (size_t i = 0; i < size; i += 512) block[i] = 1;\n  free((void *)block);\n  return 0;\n}\n",
     );
-    // This process is made the larger one, as the kernel's own figure for a child would begin at its peak.
+    // This process is made larger than the child, because the kernel's own figure for a child would begin at the peak
+    // of this process.
     let ballast = vec![1u8; 200 << 20];
     let peak = |arguments: &[&str]| shop.read("peak-memory", &shop.command(&program, arguments))[0].value;
     let (small, large, in_child) = (peak(&["0"]), peak(&["64"]), peak(&["64", "fork"]));
@@ -190,10 +191,11 @@ fn faults_and_times_are_of_one_run() {
         let value = |name| readings.iter().find(|reading| reading.quantity.name == name).unwrap().value;
         (value("user time"), value("minor faults"))
     };
-    // The dear run comes first: were the sum over all children read, the cheap one would seem as dear.
+    // The expensive run comes first. If the sum over all children were read, the cheap run would look equally
+    // expensive.
     let (dear_time, dear_faults) = read(&["4000", "200"]);
     let (cheap_time, cheap_faults) = read(&["0", "0"]);
-    // Fault-around makes the program's own start vary by a few.
+    // Because of fault-around, the program's own start varies by a few faults.
     assert!((3900..4400).contains(&(dear_faults - cheap_faults)), "{dear_faults} and {cheap_faults} faults");
     assert!(dear_time > 10 * cheap_time.max(1000), "{dear_time} and {cheap_time} microseconds");
 }
@@ -262,7 +264,7 @@ fn input_reaches_the_program() {
     };
     let error = run(&nowhere, 100).unwrap_err();
     assert!(error.to_string().contains("/no/such/file"), "{error}");
-    // More than a pipe holds, to a program that does not read it.
+    // The input is larger than a pipe's buffer, and the program does not read it.
     let deaf =
         Command { input: StandardInput::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
     assert_eq!(run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));
@@ -276,7 +278,7 @@ fn output_is_kept_within_bounds() {
     let ended = run(&command, 1000).unwrap();
     assert_eq!((ended.output.len(), ended.output_dropped), (1000, 999_000));
     assert_eq!((ended.errors().len(), ended.last_words().as_deref()), (64 * 1024, Some("last")));
-    // A process left behind holds the pipes open; it is not waited for.
+    // A process left running holds the pipes open, but is not waited for.
     let daemon = Command::new("sh", shop.path(), LIMIT).with_arguments(["-c", "sleep 20 & echo here"]);
     let started = Instant::now();
     assert_eq!(run(&daemon, 1000).unwrap().output, b"here\n");

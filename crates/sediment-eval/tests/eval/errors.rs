@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The errors of verdicts and gate on simulated experiments: a small version of `proofs/scripts/eval-errors`, whose bounds leave
-//! room for its fewer experiments. And the stopping rule, step by step.
+//! Tests how often verdicts and the gate are wrong on simulated experiments. This is a small version of
+//! `proofs/scripts/eval-errors`, with wider bounds because it runs fewer experiments. Also tests the stopping rule,
+//! step by step.
 
 use super::simulated;
 
@@ -11,7 +12,7 @@ use sediment_eval::{Analysis, NextStep, StoppingBudget, analyse, plan_next};
 
 const EXPERIMENTS: u64 = 150;
 
-/// The whole numbers of a sentence.
+/// Returns the whole numbers of a sentence.
 fn integers(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|word| word.parse().ok()).collect()
 }
@@ -35,7 +36,7 @@ fn identical_builds_are_rarely_told_apart_and_never_fail_the_gate() {
         let interval = analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().interval;
         interval.lower <= 0.0 && interval.upper >= 0.0
     });
-    // 95 % of 150, give or take three standard deviations.
+    // 95 % of 150, within three standard deviations.
     let covered = covered.count();
     assert!((135..=150).contains(&covered), "{covered}");
 }
@@ -121,7 +122,7 @@ fn links_that_hardly_differ_do_not_end_an_experiment() {
         let experiment = simulated::run(vague, &budget, 0.01, seed);
         match plan_next(&experiment, &budget).unwrap() {
             NextStep::Spent { advice, .. } => said.push(advice),
-            // Chance shows a difference between links in one of twenty.
+            // One of twenty shows a difference between links by chance.
             NextStep::Futile { .. } => {}
             other => panic!("{other:?}"),
         }
@@ -163,7 +164,7 @@ fn too_few_blocks_are_refused_with_the_number_that_is_needed() {
 
 #[test]
 fn a_difference_within_the_noise_floor_is_none() {
-    // Without run noise every difference is certain; the relinked baseline shows what luck alone does.
+    // Without noise of runs, every difference is certain. The baseline linked again shows the effect of luck alone.
     let world = SimulatedWorld {
         slower_by: 0.002,
         run: 0.0001,
@@ -180,7 +181,7 @@ fn a_difference_within_the_noise_floor_is_none() {
         if estimate.abs() <= floor.size { Verdict::Inconclusive } else { workload.verdicts[0].verdict };
     assert!(floor.size > 0.005, "{floor:?}");
     assert_eq!(workload.verdicts[0].verdict, expected);
-    // The A/A pair, of the same file, stays at nothing.
+    // The A/A pair uses the same file, so it stays at zero.
     let same = floor.probes.iter().find(|(variant, _)| *variant == 2).unwrap();
     assert!(same.1.estimate.abs() < 0.001);
 }
@@ -232,7 +233,7 @@ fn runs_without_blocks_are_compared_by_welch_or_over_their_links() {
 
 #[test]
 fn a_loss_that_may_exceed_the_margin_is_no_pass() {
-    // Certainly slower, by an interval that holds the margin.
+    // The build is certainly slower, but the interval includes the margin.
     let experiment = simulated::run(
         SimulatedWorld { slower_by: 0.01, ..SimulatedWorld::UNSTEADY },
         &StoppingBudget::default(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plans, schedules, runs with runner that start nothing, the file of an experiment, and the tables against their documents.
+//! Tests of plans, schedules, runs with a runner that starts nothing, and the file of an experiment; and comparisons of
+//! the tables with their pages.
 
 use sediment_core::{Error, ErrorCode, ErrorKind, ErrorLocation, Result};
 use sediment_eval::import::IMPORTERS;
@@ -22,7 +23,7 @@ fn plan() -> Plan {
     plan::read(PLAN).unwrap()
 }
 
-/// Makes no process: every run takes a second, and costs what its variant's number says.
+/// A runner that starts no process: every run takes a second, and its costs depend on the number of its variant.
 struct Pretend {
     seconds: f64,
     fails_at: Option<usize>,
@@ -84,7 +85,7 @@ impl Watcher for ShownProgress {
     fn printed(&mut self, _: &[u8]) {}
 }
 
-/// One build whose links differ by a tenth of a per cent for each number: there is no verdict, and all blocks run.
+/// The links of a single build differ by a tenth of a per cent each: there is no verdict, and all blocks run.
 #[test]
 fn links_of_one_build_show_their_layouts() {
     struct GradedLinks(Pretend);
@@ -118,7 +119,7 @@ fn links_of_one_build_show_their_layouts() {
     for workload in &analysis.workloads {
         let noise = workload.layout_noise.unwrap();
         assert_eq!((noise.layouts, noise.blocks), (3, 30));
-        // The deviation of 0, 1 and 2 is 1.
+        // The standard deviation of 0, 1 and 2 is 1.
         assert!((noise.floor.estimate.ln_1p() - 0.001 * 1.959964 * 2.0_f64.sqrt()).abs() < 1e-9, "{noise:?}");
         assert!(noise.floor.lower > 0.0 && workload.verdicts.is_empty());
     }
@@ -157,7 +158,7 @@ fn no_link_is_favoured_by_its_place() {
         let block = schedule::block(&plan, 1, number);
         *first.entry((block[0].variant, block[0].replica)).or_insert(0) += 1;
     }
-    // Six links, 600 blocks: 100 each; four deviations are 37.
+    // 600 blocks with six links give 100 each; four standard deviations are 37.
     assert!(first.len() == 6 && first.values().all(|count| (63..=137).contains(count)), "{first:?}");
 }
 
@@ -212,7 +213,7 @@ fn interrupted_experiment_resumes_with_the_same_result() {
         );
         assert_eq!(broken.unwrap_err().to_string(), "broke");
         assert_eq!(experiment.observations.len(), fails_at, "all that was measured is there");
-        // Torn in the middle of the next line.
+        // The file was cut off in the middle of the next line.
         let torn = lines.0.clone() + "{\"run\":{\"at\":1.5,\"bl";
         let mut recorded = journal::read(torn.as_bytes()).unwrap();
         assert_eq!((recorded.whole, recorded.experiment.observations.len()), (lines.0.len(), fails_at));
@@ -287,7 +288,7 @@ fn a_run_in_which_the_clock_jumps_is_made_again() {
     assert_eq!((experiment.observations.len(), always.0.made.len()), (0, 3));
 }
 
-/// Its clock jumps in each run.
+/// A runner whose clock jumps in each run.
 struct Jumps(Pretend);
 
 impl Runner for Jumps {
@@ -302,7 +303,8 @@ impl Runner for Jumps {
     }
 }
 
-/// Runs that show a clear difference, unless they may not be judged: a change to the measurement of a run, by its number.
+/// The runs show a clear difference, unless they must not be judged. Each case is a change to the measurement of a run,
+/// by its number.
 #[test]
 fn what_disturbs_runs_is_said_and_not_judged() {
     struct ChangedRuns<F>(Pretend, F);
@@ -378,7 +380,7 @@ fn what_disturbs_runs_is_said_and_not_judged() {
     refused("other work had 9 tasks for each processor", |_, _, made| {
         made.circumstances.ready_tasks = Some(9.0);
     });
-    // A program that prints its time prints something else in each run.
+    // A program that prints its run time has a different output in each run.
     for found in judged(|number, _, made| made.circumstances.printed = Some(number.to_string())).workloads {
         assert_eq!(found.verdicts[0].verdict, Verdict::Slower, "{}", found.verdicts[0].reason);
     }
@@ -399,7 +401,7 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
         &Stop::new(),
     )
     .unwrap();
-    // 12 warm-ups, then blocks of 12 until 30 s have passed: two of them.
+    // 12 runs to warm up, then blocks of 12 until 30 s have passed, which makes two blocks.
     assert_eq!(runner.made.len(), 3 * 12);
     assert!(finished.why.contains("36 s"), "{}", finished.why);
     let stop = Stop::new();
@@ -417,7 +419,8 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
     assert!(none.made.is_empty());
 }
 
-/// Plans, with short names for what most of them begin and end with; the line of the error, and a name or number in it.
+/// Plans, with short names for their usual beginnings and ends; the line of the error, and a name or number in the
+/// error.
 const WRONG: &[(&str, u64, &str)] = &[
     ("", 1, "sediment-eval = 1"),
     ("\nsediment-eval = 9\nnew = 1\n", 2, "9"),
@@ -533,7 +536,7 @@ fn the_example_is_a_plan() {
     assert_eq!(plan.variants.iter().filter(|variant| variant.probe.is_none()).count(), 8);
 }
 
-/// A plan with all tables, and one line more in one of them.
+/// Makes a plan with all tables, and one more line in one of them.
 fn plan_with(place: &str, line: &str) -> String {
     let tables = [
         ("top", "sediment-eval = 1"),
@@ -550,14 +553,14 @@ fn plan_with(place: &str, line: &str) -> String {
     tables.map(|(name, text)| format!("{text}\n{}\n", if name == place { line } else { "" })).concat()
 }
 
-/// The plan in docs/background/plan-keys.md lists the keys that the reader knows, and what holds without them.
+/// The plan in docs/background/plan-keys.md lists exactly the keys that the reader knows, with their defaults.
 #[test]
 fn the_document_lists_every_key_and_its_default() {
     let settled = |text: &str| Plan { text: String::new(), ..plan::read(text).unwrap() };
     let page = std::fs::read_to_string(root().join("docs/background/plan-keys.md")).unwrap();
     let lines =
         page.lines().skip_while(|line| *line != "## Plan keys").filter_map(|line| line.strip_prefix("    "));
-    // The keys of each table, and which of them is a default.
+    // The keys of each table, and the number of defaults.
     let mut tables: Vec<(&str, BTreeSet<String>)> = vec![("top", BTreeSet::new())];
     let mut defaults = 0;
     for line in lines {
@@ -592,7 +595,7 @@ fn the_document_lists_every_key_and_its_default() {
     assert!(defaults > 15, "{defaults}");
 }
 
-/// Pages hold the importers of the code and the meanings of events; `SEDIMENT_BLESS=1` rewrites them.
+/// The pages list exactly the importers and the meanings of events that the code has; `SEDIMENT_BLESS=1` rewrites them.
 #[test]
 fn the_documents_list_every_importer_and_event() {
     let mut rows = String::from("| format | written by |\n|---|---|\n");
@@ -627,7 +630,7 @@ fn hold(page: &str, title: &str, rows: &str) {
     );
 }
 
-/// Builds that save, cost, change nothing, and vary too much.
+/// Tests builds that are faster, slower, equal, and too noisy.
 #[test]
 fn recommendations_on_processor_time_have_the_sentences_of_the_judge() {
     struct Four(Pretend);
@@ -640,7 +643,7 @@ fn recommendations_on_processor_time_have_the_sentences_of_the_judge() {
         }
         fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
             let made = self.0.perform(planned)?;
-            // Multiples of a golden ratio's part vary without a pattern.
+            // Multiples of the golden ratio's fractional part vary without a pattern.
             let luck = (self.0.made.len() as f64 * 0.618_034).fract() - 0.5;
             let (mean, spread) =
                 [(1.0, 0.002), (0.9, 0.002), (1.1, 0.002), (1.0, 0.002), (1.0, 0.2)][planned.variant];

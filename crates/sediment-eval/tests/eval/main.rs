@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments without processes: plans, statistics, verdicts, reports, and comparisons that others published.
+//! Tests of experiments without processes: plans, statistics, verdicts, reports, and published comparisons.
 
 mod errors;
 mod experiment;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Output of perf stat.
+//! Tests of reading the output of perf stat.
 
 use sediment_measure::perf_stat::{
     EVENTS, StatRow, StatTable, row, scaled, signal_in_words, table, unknown_rows,
 };
 use sediment_measure::processor::Processor;
 
-// From a virtual machine without counters, perf 6.1.
+// perf 6.1 in a virtual machine without counters.
 const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not supported>,,cycles,0,100.00,,\n\
     1.37,msec,task-clock,1372461,100.00,0.442,CPUs utilized\n48,,minor-faults,1372461,100.00,34.974,K/sec\n\
     3104391,ns,duration_time,3104391,100.00,2.262,G/sec\n<not counted>,ns,user_time,0,100.00,,\n";
@@ -23,7 +23,7 @@ fn a_table_is_read_in_the_units_of_the_metrics() {
     assert_eq!(counts[4].value, Err("<not counted>".to_owned()));
 }
 
-// A processor with counters, fewer than were asked for.
+// A processor with fewer counters than requested.
 const WITH_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n18.12,msec,task-clock,18122597,100.00,0.497,CPUs utilized\n\
     5000000,,cycles:u,3328545,18.00,3.743,GHz\n,,,,0.22,stalled cycles per insn\n\
     8000000,,instructions:u,9200393,50.00,1.60,insn per cycle\n,,,,,0.22,stalled cycles per insn\n\
@@ -112,12 +112,12 @@ fn events_mean_what_the_kernel_makes_of_them_on_a_processor() {
     let intel = Processor::of("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n").unwrap();
     let arm = Processor::of("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n").unwrap();
     assert_eq!([amd, intel, arm], [Processor::Amd, Processor::Intel, Processor::Neoverse]);
-    // Others have other events.
+    // Other processors have other events.
     for other in [
         "",
         "vendor_id\t: AuthenticAMD\ncpu family\t: 21\n",
         "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 58\nmodel name\t: 77\n",
-        // Ivy Bridge of servers.
+        // Ivy Bridge for servers.
         "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 62\n",
         "vendor_id\t: HygonGenuine\ncpu family\t: 24\n",
         "CPU implementer\t: 0x61\n",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published comparisons of builds, fed in as they were printed: the same figures come out, or the difference has a reason; and what
-//! their authors did not see is seen. `proofs/scripts/eval-seeds` prints all of it.
+//! Tests with the printed figures of published comparisons of builds. sediment computes the same figures, or the
+//! difference has a reason; and it finds effects that the authors overlooked. `proofs/scripts/eval-seeds` prints
+//! everything.
 
 use super::seeds::{
     LTO, PERF_STAT, PERF_STAT_DERIVED, POSTGRESQL, WELCH, half_digit, lto, number, perf_stat, postgresql,
@@ -21,7 +22,7 @@ fn compared(analysis: &Analysis, workload: usize, metric: &str, variant: usize) 
     analysis.workloads[workload].metrics[at].comparisons[variant].clone().unwrap()
 }
 
-/// The ratio of means less one, in per cent.
+/// Returns the ratio of the means minus one, in per cent.
 fn change(analysis: &Analysis, workload: usize, metric: &str, variant: usize) -> f64 {
     let groups = &analysis.workloads[workload].metrics[place(analysis, metric)].groups;
     (groups[variant].unwrap().moments.mean / groups[0].unwrap().moments.mean - 1.0) * 100.0
@@ -44,7 +45,8 @@ fn lto_against_base_has_the_p_that_follows_from_its_means() {
     assert_eq!(format!("{:.3}", -student.t), "6.085");
     assert_eq!(student.freedom, 98.0);
     assert_eq!(format!("{:.1e}", student.p), "2.3e-8");
-    // The post's worst of three, 2.9e-8, is no other comparison with the base either: those are far smaller.
+    // The post's worst value of three, 2.9e-8, does not come from another comparison with the base either: their values
+    // are far smaller.
     for variant in [2, 3] {
         let p = compared(&analysis, 0, "elapsed", variant).student.unwrap().p;
         assert!(p < 1e-15, "{p:e}");
@@ -90,7 +92,7 @@ fn the_four_builds_of_the_post_are_a_factorial_with_an_interaction() {
             format!("{} {:+.1} % p={:.0e}", e.name, e.effect.interval.estimate.exp_m1() * 100.0, e.effect.p)
         })
         .collect();
-    // LTO alone −2.9 %, inlining alone −5.5 %; together they lack 3.5 % of the product of the two.
+    // LTO alone gives −2.9 %, inlining alone −5.5 %; together they gain 3.5 % less than the product of both.
     assert_eq!(shown[0], "inlining: on instead of off -3.8 % p=2e-21");
     assert_eq!(shown[1], "lto: on instead of off -1.2 % p=1e-3");
     assert!(shown[2].starts_with("inlining on × lto on +3.5 %"), "{}", shown[2]);
@@ -116,7 +118,7 @@ fn o2_and_os_come_out_as_perf_stat_printed_them_counter_by_counter() {
                     })
                     .unwrap_or_else(|| panic!("no {name} in {block}"));
                 shows(line, value);
-                // Of a count of zero there is no share.
+                // If the count is zero, there is no share.
                 if let Some(error) = error.filter(|_| number(value) != 0.0) {
                     shows(line, &format!("+-  {error}%"));
                 }
@@ -133,7 +135,8 @@ fn o2_and_os_come_out_as_perf_stat_printed_them_counter_by_counter() {
 #[test]
 fn os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions() {
     let analysis = analyse(&perf_stat()).unwrap();
-    // "Os improves netperf by 4.8 %" is its ratio of rounded IPCs; the cycles of the same ten seconds did not change.
+    // "Os improves netperf by 4.8 %" is the ratio of its rounded IPCs; the cycles of the same ten seconds did not
+    // change.
     let netperf = |metric: &str| change(&analysis, 0, metric, 1);
     assert_eq!(
         format!(
@@ -146,7 +149,8 @@ fn os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions() 
     );
     let cycles = compared(&analysis, 0, "cycles", 1).welch.unwrap();
     assert!(cycles.p > 0.5, "{cycles:?}");
-    // On Nehalem IPC fell by 4 %, with 4.4 % fewer instructions in as many cycles: the other way round, and no verdict either.
+    // On Nehalem the IPC fell by 4 %, with 4.4 % fewer instructions in as many cycles. This is the opposite, and no
+    // verdict either.
     assert_eq!(
         format!(
             "{:.1} {:.1} {:.2}",
@@ -156,7 +160,7 @@ fn os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions() 
         ),
         "-4.4 -4.4 -0.09"
     );
-    // What did change, by far: branch misses on Nehalem, stalls on the newer machine.
+    // The figures that did change by far are branch misses on Nehalem and stalls on the newer machine.
     assert!(compared(&analysis, 2, "branch-misses", 1).welch.unwrap().p < 0.001);
     assert!(compared(&analysis, 0, "stalled-cycles-frontend", 1).welch.unwrap().p < 0.01);
     for workload in &analysis.workloads {
@@ -164,7 +168,7 @@ fn os_is_not_shown_to_be_better_than_o2_by_three_runs_or_by_more_instructions() 
         assert_eq!(build.verdict, Verdict::Inconclusive);
         assert_eq!(build.needed, Some(4));
     }
-    // A count of zero in both builds has a difference and no ratio.
+    // If a count is zero in both builds, it has a difference but no ratio.
     assert_eq!(compared(&analysis, 0, "cpu-migrations", 1).change(), None);
 }
 
@@ -184,7 +188,7 @@ fn welch_of_the_index_follows_from_its_means_and_spreads() {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         shows(line, printed);
     }
-    // Four metrics were tested; the second throughput shows nothing, and lower spread is not shown for any of them.
+    // Four metrics were tested. The second throughput shows nothing, and a lower spread is not shown for any metric.
     assert_eq!(format!("{:.2}", compared(&analysis, 0, "throughput 2", 1).welch.unwrap().p), "0.71");
     for metric in ["cycles", "cache-misses", "throughput 2"] {
         let p = compared(&analysis, 0, metric, 1).spread.unwrap().p;
@@ -193,7 +197,7 @@ fn welch_of_the_index_follows_from_its_means_and_spreads() {
     assert!(compared(&analysis, 0, "throughput 1", 1).effect.is_none(), "no spread was printed");
 }
 
-/// Changes of the tables that do not follow from the means printed beside them, whatever these were rounded from.
+/// Printed changes that do not follow from the printed means, however these were rounded.
 const DO_NOT_FOLLOW: &[(&str, &str, &str)] = &[
     ("Fedora 41, x86_64 guest", "instructions per cycle", "3.3%"), // 3.5 from the means, also from .577 and .597
     ("Fedora 41, Cortex-A57", "instructions per iTLB miss", "11.2%"), // 12.0 from the means, 11.9 from 235 and 263

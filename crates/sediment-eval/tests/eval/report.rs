@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports of one made-up experiment in every form (goldens in `tests/golden/compare/report`), and of one whose names are hostile.
+//! Tests of reports in every form: of an invented experiment (goldens in `tests/golden/compare/report`), and of one
+//! with hostile names.
 
 use sediment_core::random::Generator;
 use sediment_eval::gate::{Gate, gate};
@@ -52,8 +53,8 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// Four builds of two factors with two links each, an A/A and an A/A′ pair; ordering helps by 4 %, LTO by 1 %, with some loss
-/// where both meet.
+/// Makes an experiment: four builds by two factors, with two links each, an A/A and an A/A′ pair. Ordering helps by 4
+/// %, LTO by 1 %, and both together by a little less than their sum.
 fn experiment() -> Experiment {
     let variants = builds();
     let mut numbers = Generator::new(42);
@@ -224,14 +225,15 @@ fn a_metric_that_was_not_read_leaves_no_verdict_and_says_why() {
     let analysis = analyse(&experiment).unwrap();
     assert!(analysis.workloads[0].verdicts.iter().all(|build| build.verdict == Verdict::Inconclusive));
     assert_eq!(gate(&analysis), Gate::Inconclusive);
-    // For each build; in full, also by the gate for each build, and once in the table of what was not measured.
+    // For each build; in the full report also in the gate's result for each build, and once in the table of missing
+    // measurements.
     for (text, times) in [(brief(&experiment, &analysis), 3), (terminal(&experiment, &analysis), 7)] {
         assert_eq!(text.matches("a guest without a PMU").count(), times, "{text}");
     }
     assert!(html(&experiment, &analysis).contains("Not measured"));
 }
 
-/// Names that would act in some language if they were let in.
+/// Names that would have an effect in some language if they were not escaped.
 const HOSTILE: &[&str] = &[
     "<script>alert(1)</script>",
     "a|b](http://example.invalid)`c`",

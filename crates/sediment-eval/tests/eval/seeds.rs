@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The figures of four published comparisons of builds, as printed there, and as experiments: facts only.
+//! The figures of four published comparisons of builds, as printed and as experiments. Only facts are taken from them.
 //!
 //! 1. LTO and inlining by hand, 50 trials each, seconds: a mailing list post on a messaging library.
 //! 2. -O2 and -Os, `perf stat` of three runs each: a post to the Linux kernel mailing list, December 2012.
@@ -12,7 +12,7 @@ use sediment_eval::{
 };
 use std::collections::BTreeMap;
 
-/// A printed number, with separators and a unit perhaps: `127,926ms`, `3.339E+011`, `.466`.
+/// Returns the value of a printed number, which may have separators and a unit: `127,926ms`, `3.339E+011`, `.466`.
 pub fn number(printed: &str) -> f64 {
     printed
         .trim_end_matches("ms")
@@ -21,7 +21,7 @@ pub fn number(printed: &str) -> f64 {
         .unwrap_or_else(|error| panic!("{printed}: {error}"))
 }
 
-/// Half of the last digit of a printed number: how far the number behind it may lie from it.
+/// Returns half of the last digit of a printed number, which is its largest rounding error.
 pub fn half_digit(printed: &str) -> f64 {
     let plain = printed.trim_end_matches(['%', 's', 'm']).replace(',', "");
     let (digits, power) = plain.split_once('E').unwrap_or((&plain, "0"));
@@ -76,7 +76,7 @@ fn group(
     });
 }
 
-/// Name, mean, sigma, and the improvement printed beside it.
+/// Name, mean, sigma, and the printed improvement.
 pub const LTO: &[(&str, &str, &str, Option<&str>)] = &[
     ("base", "41.267825", "0.834826", None),
     ("LTO", "40.073661", "1.108513", Some("2.9%")),
@@ -84,7 +84,7 @@ pub const LTO: &[(&str, &str, &str, Option<&str>)] = &[
     ("LTO plus inlining", "39.211283", "1.041303", Some("5.0%")),
 ];
 
-/// The first comparison: a factorial of two factors.
+/// Returns the first comparison, a factorial of two factors.
 pub fn lto() -> Experiment {
     let levels = [("off", "off"), ("on", "off"), ("off", "on"), ("on", "on")];
     let builds = LTO
@@ -159,7 +159,7 @@ pub const PERF_STAT: &[(&str, &[Counter])] = &[
     ),
 ];
 
-/// Figures that `perf stat` printed after the number signs of the second comparison: workload, build, figures.
+/// Figures that `perf stat` printed after the `#` in the second comparison: workload, build, figures.
 pub const PERF_STAT_DERIVED: &[(usize, usize, &[&str])] = &[
     (
         0,
@@ -274,7 +274,7 @@ pub fn perf_stat() -> Experiment {
         for (name, old, old_error, new, new_error) in *counters {
             for (variant, mean, error) in [(0, old, old_error), (1, new, new_error)] {
                 let mean = number(mean);
-                // What perf prints is the standard error of the mean of three runs, in per cent.
+                // perf prints the standard error of the mean of three runs, in per cent.
                 let deviation = error.map(|error| number(error) / 100.0 * mean * 3.0_f64.sqrt());
                 group(&mut found, (workload, variant), &name.to_lowercase(), 3, mean, deviation);
             }
@@ -283,7 +283,8 @@ pub fn perf_stat() -> Experiment {
     found
 }
 
-/// A metric of the third comparison: its name, with and without inlining, CVs in per cent where printed, change as printed.
+/// A metric of the third comparison: its name, its values with and without inlining, their CVs in per cent and the
+/// change, if printed.
 pub type ComparedMetric =
     (&'static str, &'static str, &'static str, Option<(&'static str, &'static str)>, &'static str);
 
@@ -295,7 +296,7 @@ pub const WELCH: &[ComparedMetric] = &[
     ("cache-misses", "256,020", "296,074", Some(("4.74", "8.60")), "-13.53%"),
 ];
 
-/// The baseline is the build without forced inlining.
+/// Returns the third comparison. Its baseline is the build without forced inlining.
 pub fn welch() -> Experiment {
     let metrics = WELCH
         .iter()
@@ -315,7 +316,7 @@ pub fn welch() -> Experiment {
     found
 }
 
-/// A table of the fourth comparison: its name, its builds, and by row the printed means and changes.
+/// A table of the fourth comparison: its name, its builds, and the printed means and changes of each row.
 pub struct PublishedTable {
     pub name: &'static str,
     pub builds: &'static [&'static str],
@@ -323,8 +324,8 @@ pub struct PublishedTable {
 }
 
 impl PublishedTable {
-    /// Tolerance, in percentage points, of a row's change against that of the printed means, which were rounded for print;
-    /// to first order, and half as much again for the rest.
+    /// Returns by how many percentage points a row's change may differ from the change of the printed means, because
+    /// these were rounded. The first-order error is increased by half for the rest.
     pub fn slack(&self, row: &str, variant: usize) -> f64 {
         let of = |name: &str| {
             let (_, means, _) = self.rows.iter().find(|(row, ..)| *row == name).unwrap();
@@ -343,7 +344,7 @@ impl PublishedTable {
 
 const PAIR: &[&str] = &["baseline", "reordered"];
 
-/// Names of the metrics are ours; "tps" counts without the time of connecting, as the work done does.
+/// The metrics have our names; "tps" excludes the time for connecting, as the counted work does.
 pub const POSTGRESQL: &[PublishedTable] = &[
     PublishedTable {
         name: "Fedora 41, x86_64",
@@ -455,7 +456,7 @@ pub fn is_derived(row: &str) -> bool {
     row.contains(" per ")
 }
 
-/// A table of the fourth comparison, without the rows that follow from others; runs are of 300 seconds.
+/// Returns a table of the fourth comparison, without the rows that follow from others; each run takes 300 seconds.
 pub fn postgresql(table: &PublishedTable) -> Experiment {
     let mut metrics: Vec<Metric> = table
         .rows

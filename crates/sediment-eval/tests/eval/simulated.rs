@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments on a simulated machine with drift, slot effects and link luck, with a known truth.
+//! Experiments on a simulated machine with drift, slot effects and link luck, whose true values are known.
 
 use sediment_core::random::Generator;
 use sediment_eval::{
@@ -32,8 +32,8 @@ pub struct SimulatedWorld {
 }
 
 impl SimulatedWorld {
-    /// A machine that is no friend: runs vary by 1 %, it slows down by 5 % an hour, the first run of a block costs 1 %
-    /// more, and blocks differ by 1 %.
+    /// A difficult machine: runs vary by 1 %, it slows down by 5 % per hour, the first run of a block costs 1 % more,
+    /// and blocks differ by 1 %.
     pub const UNSTEADY: SimulatedWorld = SimulatedWorld {
         slower_by: 0.0,
         run: 0.01,
@@ -115,7 +115,7 @@ fn add_block(
     for (slot, (variant, replica)) in order.into_iter().enumerate() {
         let at = experiment.observations.len() as f64 * SECONDS_A_RUN;
         let build = if variant == 1 { world.slower_by.ln_1p() } else { 0.0 };
-        // The same file has the luck of the baseline's first link.
+        // The A/A pair uses the same file, so it has the luck of the baseline's first link.
         let link = if experiment.variants[variant].probe == Some(Probe::SameFile) {
             luck[0][0]
         } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every method beside scipy's result for the same input: `tests/golden/compare/scipy`, made by the script in that folder.
+//! Compares every method with scipy's result for the same input. The results are in `tests/golden/compare/scipy`, made
+//! by the script in that folder.
 
 use sediment_eval::statistics::{
     Effect, Moments, bootstrap, components, distribution, drift, equivalence, factorial, mann_whitney,
@@ -46,7 +47,7 @@ fn tails_are_right_to_twelve_digits_however_far_out() {
     for point in all["student"].as_array().unwrap() {
         let (t, freedom) = (number(&point["t"]), number(&point["freedom"]));
         let p = distribution::student_two_sided(t, freedom);
-        // The input's own rounding moves a tail of many degrees of freedom by more than 1e-12.
+        // Rounding of the input changes a tail with many degrees of freedom by more than 1e-12.
         let tolerance = if freedom > 1e5 { 1e-10 } else { 1e-12 };
         close(p, &point["p"], tolerance, &format!("Student {t} {freedom}"));
         assert_eq!(p, distribution::student_two_sided(-t, freedom));
@@ -183,7 +184,7 @@ fn a_machine_that_drifts_is_noticed() {
 
 #[test]
 fn effects_of_two_factors_and_their_interaction_come_back() {
-    // Logarithms: lto −0.03, inlining −0.055, and 0.035 lost where both meet.
+    // Logarithms: −0.03 for lto, −0.055 for inlining, and 0.035 less gain with both.
     let builds = vec![vec![0, 0], vec![1, 0], vec![0, 1], vec![1, 1]];
     let logs = [4.0, 4.0 - 0.03, 4.0 - 0.055, 4.0 - 0.03 - 0.055 + 0.035];
     let contrasts = factorial::contrasts(&builds).unwrap();
@@ -214,7 +215,7 @@ fn the_bootstrap_follows_its_seed_and_its_levels() {
     let interval = bootstrap::hierarchical(&first, &second, 0.95, 1).unwrap();
     assert_eq!(Some(interval), bootstrap::hierarchical(&first, &second, 0.95, 1));
     assert!((interval.estimate - 0.1).abs() < 1e-12);
-    // Blocks are shared and cancel; what is left is the luck of the links.
+    // Both builds share the blocks, so these cancel out; the luck of the links remains.
     assert!(interval.lower > 0.05 && interval.lower < 0.09, "{interval:?}");
     assert!(interval.upper < 0.15 && interval.upper > 0.11, "{interval:?}");
     assert!(bootstrap::hierarchical(&first, &[vec![1.0]], 0.95, 1).is_none());
@@ -229,7 +230,7 @@ fn effects_beyond_few_runs_are_known() {
     assert_eq!(power::pairs_needed(0.05), 6);
     assert_eq!(power::pairs_needed(0.05 / 3.0), 7);
     assert_eq!(power::runs_needed(0.05), 4);
-    // t(34) = 2.032: 2.032 · 1.414 % / √35 = 0.486 %; one block fewer than 34 is too wide.
+    // t(34) = 2.032: 2.032 · 1.414 % / √35 = 0.486 %; with one block fewer, 34, the interval is too wide.
     assert_eq!(power::count_for_half_width(0.014_142, 0.005, 0.95), Some(34));
     assert_eq!(power::count_for_half_width(1.0, 1e-9, 0.95), None);
 }

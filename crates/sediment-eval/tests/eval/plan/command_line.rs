@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands of a plan, and what stands in them for what is known later.
+//! Tests of the commands of a plan, and of the placeholders in them.
 
 use sediment_eval::plan::{CommandLine, Placeholders};
 

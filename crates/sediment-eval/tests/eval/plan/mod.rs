@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands of a plan, and numbers in what programs print.
+//! Tests of the commands of a plan, and of numbers in the output of programs.
 
 mod command_line;
 mod work;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers in what a program prints.
+//! Tests of numbers in the output of programs.
 
 use sediment_eval::plan::Extraction;
 
