@@ -83,7 +83,7 @@ struct Spans {
 }
 
 impl Spans {
-    /// Closes what ends at or before `to`.
+    /// Closes the functions that end at or before `to`.
     fn advance(&mut self, to: u64) {
         while let Some(top) = self.open.last().copied() {
             if top.end > to {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// The rules of the top of this file, word for word and slow.
+    /// The rules at the top of this file, literally and slowly.
     fn by_the_rules(functions: &[BinaryFunction], address: u64) -> Option<String> {
         let holds = |f: &&BinaryFunction| f.size > 0 && address >= f.address && address - f.address < f.size;
         functions

@@ -71,7 +71,7 @@ impl<'a> ArchiveWalk<'a> {
         let needed: BTreeSet<usize> =
             (0..index.len()).filter(|entry| globals.is_needed(index[*entry].0)).collect();
         let mut entries: HashMap<&[u8], Vec<usize>> = HashMap::new();
-        // Where nothing is taken, nothing more is needed.
+        // If nothing is taken, nothing more is needed.
         if !needed.is_empty() {
             for (entry, (name, _)) in index.iter().enumerate() {
                 entries.entry(*name).or_default().push(entry);
@@ -81,7 +81,8 @@ impl<'a> ArchiveWalk<'a> {
         Self { index, entries, needed, next: 0 }
     }
 
-    /// The next member to take, before its symbols are added. A member without the symbol that the index names comes up again.
+    /// Returns the next member to take, before its symbols are added. If the member lacks the symbol that the index
+    /// promises, it is returned again.
     pub(super) fn next_member(&mut self, globals: &mut GlobalSymbols) -> Option<ArchiveOffset> {
         for name in globals.newly_needed.drain(..) {
             self.needed.extend(self.entries.get(&*name).into_iter().flatten());

@@ -32,7 +32,7 @@ struct ControlFlowGraph {
 pub struct BlockMap {
     /// By address, one for each.
     rows: Vec<BlockRow>,
-    /// By the address at which the function begins.
+    /// By the address of the function's beginning.
     graphs: BTreeMap<u64, ControlFlowGraph>,
 }
 
@@ -47,7 +47,7 @@ impl BlockMap {
     /// Reads the map of an ELF file, or of its separate debug file; `None` if it numbers no blocks.
     ///
     /// # Errors
-    /// When it is there and damaged, of a newer version, or compressed in a way that is not read here.
+    /// If it is damaged, has a newer version, or is compressed in an unsupported way.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
         in_file_or_debug_file(bytes, files, Self::read_file)
     }
@@ -145,8 +145,8 @@ impl BlockMap {
     }
 }
 
-/// The code of each function that a map of an ELF file, or of its separate debug file, has, by block. The first stretch of a function
-/// is its begin.
+/// Returns the code of each function in the map of an ELF file or of its separate debug file, by block. The first
+/// stretch of a function is its beginning.
 ///
 /// # Errors
 /// The errors of [`BlockMap::read`].
@@ -176,7 +176,7 @@ fn code_of_clang(function: &bb_addr_map::BlockAddresses) -> Vec<Stretch> {
     code
 }
 
-/// Hash of what a map tells of a function's graph: FNV-1a over ids and properties in the order of the code.
+/// Returns the hash of a function's graph from its map: FNV-1a over ids and properties in the order of the code.
 fn graph_of(function: &bb_addr_map::BlockAddresses) -> u32 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     for value in function.iter().flat_map(|block| [block.id, block.properties]) {

@@ -2,9 +2,9 @@
 //! Calls found in the code of a binary: direct calls by name, functions whose address is taken, and the cost of a
 //! call at its target.
 //!
-//! No instruction set is decoded as a whole. A call is looked for where it can begin and believed when it leads to the first
-//! byte of a function or into the linkage table, which other bytes hardly ever do by chance. For architectures whose calls
-//! [`isa`](crate::isa) does not support, nothing is known, and the result says so.
+//! No instruction set is decoded completely. Every place where a call can begin is examined. Bytes count as a call if
+//! they lead to the first byte of a function or into the linkage table, which other bytes hardly ever do by chance. If
+//! [`isa`](crate::isa) does not support the calls of an architecture, nothing is known, and the result says so.
 
 use super::{Binary, BinaryFunction};
 use crate::isa::{CodeReference, Isa};
@@ -20,7 +20,7 @@ pub struct DirectCall {
     pub address: u64,
     /// A jump that calls at the end of its function.
     pub tail: bool,
-    /// It leads there through a linkage stub, so that another library may put its own function in place.
+    /// It leads there through a linkage stub, so another library may replace the function by its own.
     pub through_stub: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct DirectCalls {
     pub calls: Vec<DirectCall>,
     /// Calls of functions of other files: address of the instruction, and of the linkage stub.
     pub outside: Vec<(u64, u64)>,
-    /// Addresses of functions that are taken other than to call them: by code, or for data in a position-independent file.
+    /// Functions whose address is used other than for a call: by code, or in data of a position-independent file.
     pub taken: BTreeSet<u64>,
     /// True if this architecture's code can be decoded; otherwise nothing is known, not even that there are no calls.
     pub known: bool,
@@ -73,12 +73,12 @@ impl DirectCalls {
     }
 }
 
-/// Where a call can lead.
+/// Possible targets of calls.
 struct Aims {
     functions: Vec<u64>,
-    /// Stubs, and the function of this same binary that each leads to.
+    /// Stubs, each with the function of the same binary that it leads to.
     stubs: Vec<(u64, u64)>,
-    /// Stubs that lead elsewhere.
+    /// Stubs that lead to other files.
     outside: Vec<u64>,
 }
 
@@ -123,7 +123,7 @@ impl Aims {
     }
 }
 
-/// Addresses that the dynamic linker writes into data, such as those of functions in tables.
+/// Returns the addresses that the dynamic linker writes into data, for example function addresses in tables.
 fn in_data(bytes: &[u8]) -> Vec<u64> {
     let file = object::File::parse(bytes).ok();
     file.as_ref()

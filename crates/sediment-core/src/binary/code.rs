@@ -26,7 +26,7 @@ pub struct BuildCode<'a> {
 pub(crate) struct BuildFunction<'a> {
     pub(crate) name: &'a str,
     pub(crate) size: u64,
-    /// Compilation unit, by number, where known.
+    /// Number of the compilation unit, if known.
     pub(crate) unit: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ fn names_at(binary: &Binary, address: u64) -> Vec<&str> {
     starting_at(binary, address).map(|index| binary.functions[index].name.as_str()).collect()
 }
 
-/// The functions that begin at an address, by index: several where one has several names.
+/// Returns the functions that begin at an address, by index; several if the code has several names.
 fn starting_at(binary: &Binary, address: u64) -> std::ops::Range<usize> {
     let begin = binary.functions.partition_point(|function| function.address < address);
     let end = binary.functions.partition_point(|function| function.address <= address);

@@ -51,10 +51,11 @@ pub(super) fn functions(
     Ok((exported, SymbolSource::DynamicSymbols))
 }
 
-/// Content of an ELF file, or of its separate debug file, found by build-id or debug link; `None` if neither has it.
+/// Returns the result for an ELF file, or for its separate debug file, found by build-id or debug link; `None` if
+/// neither has one.
 ///
 /// # Errors
-/// When the file is no ELF file, or what is read is damaged.
+/// If the file is not an ELF file, or the read part is damaged.
 pub(super) fn in_file_or_debug_file<T>(
     bytes: &[u8],
     files: &dyn Files,

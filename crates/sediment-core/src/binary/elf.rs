@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One ELF file: its function symbols, sections, segments and identity.
+//! Reads one ELF file: its function symbols, sections, segments and identity.
 //!
-//! Where a table leads outside the file or a name outside its string table, the file is damaged, and that is an error; a
-//! missing table is not an error. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.
+//! If a table leads outside the file, or a name outside its string table, the file is damaged, and this is an error; a
+//! missing table is not an error. Formats: the System V gABI, and the GNU tools' manuals for the notes and debug
+//! sections.
 
 use super::fixed::{self, CodeSymbol};
 use super::plt::{self, RawStub};
@@ -17,10 +18,10 @@ use object::read::{SectionIndex, StringTable};
 use object::{Endian as _, Endianness};
 use std::collections::HashMap;
 
-/// Bytes between two functions that may be padding, which code runs over.
+/// Largest number of bytes between two functions that may be padding, over which code runs on.
 const MOST_PADDING: u64 = 64;
 
-/// Symbols and sections of one ELF file, before it is known whether its own symbols suffice.
+/// Symbols and sections of one ELF file, before it is known if its own symbols are enough.
 #[derive(Debug, Default)]
 pub(super) struct ElfImage<'data> {
     /// Bytes of the file.
@@ -60,7 +61,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ElfImage<'_>> {
     }
 }
 
-/// The build-id of an ELF file alone, in lower-case hex; `None` if it has none, or is no ELF file.
+/// Returns only the build-id of an ELF file, in lower-case hex; `None` if it has none, or is not an ELF file.
 pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
     fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<String> {
         let header = Elf::parse(bytes).ok()?;
@@ -76,7 +77,7 @@ pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// True for an ELF file that a kernel starts by itself or by a dynamic linker.
+/// True for an ELF file that a kernel can start, directly or by a dynamic linker.
 pub(super) fn is_program(bytes: &[u8]) -> bool {
     fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<bool> {
         let header = Elf::parse(bytes).ok()?;
@@ -131,7 +132,7 @@ pub(super) fn code(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     }
 }
 
-/// Says what a file that is no ELF file is, where its first bytes tell.
+/// Makes the error for a file that is not an ELF file; names its kind if the first bytes show it.
 fn not_elf(bytes: &[u8]) -> Error {
     const KNOWN: [(&[u8], &str, &str); 12] = [
         (b"!<arch>\n", "a static library", "give the program or shared library linked from it"),
@@ -242,7 +243,7 @@ fn architecture(machine: elf::Machine, wide: bool, endian: Endianness) -> Option
     Some(name.to_owned())
 }
 
-/// Drops the untyped symbols that stand at the beginning of a typed function, or within one.
+/// Removes the untyped symbols at the beginning of a typed function, or within one.
 fn drop_untyped_within(functions: &mut Vec<BinaryFunction>) {
     if !functions.iter().any(|function| function.untyped) {
         return;
@@ -316,9 +317,9 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
     fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
         let mut found = Vec::new();
         let mut unit = SymbolUnit::default();
-        // Neighbours in the table mostly share a section, and one name serves them all.
+        // Neighbours in the table mostly share a section, so its name is computed once.
         let mut last_section: Option<(SectionIndex, Option<(String, u64)>)> = None;
-        // The first entry of a table is reserved, whatever it holds.
+        // The first entry of a table is reserved, whatever it contains.
         for (index, symbol) in table.enumerate().filter(|(index, _)| index.0 > 0) {
             let name = || {
                 table
@@ -362,7 +363,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
             }
             let mut address: u64 = symbol.st_value(self.endian).into();
             if self.machine == elf::EM_ARM {
-                // The lowest bit says that the function is in Thumb code; it is no part of the address.
+                // The lowest bit marks a function in Thumb code; it is not part of the address.
                 address &= !1;
             }
             if untyped && (name.starts_with('$') || name.starts_with(".L") || address >= *section_end) {
@@ -383,7 +384,8 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         Ok(found)
     }
 
-    /// Addresses of the functions that code relies on where they are (see `fixed`), ascending, and the ranges that labels mark.
+    /// Returns the ascending addresses of the functions whose position other code relies on (see `fixed`), and the
+    /// ranges that labels mark.
     fn fixed(
         &self,
         table: &SymbolTable<'data, Elf>,
@@ -394,7 +396,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
             let section = self.sections.section(index).ok().filter(|section| self.holds_code(section))?;
             let data = section.data(self.endian, self.bytes).ok()?;
             let at = usize::try_from(address.checked_sub(section.sh_addr(self.endian).into())?).ok()?;
-            // A label may stand at the end of a section.
+            // A label may be at the end of a section.
             Some(data.get(at..).map_or(&[][..], |code| &code[..code.len().min(size as usize)]))
         };
         let mut symbols = Vec::new();
@@ -438,7 +440,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         (fixed, ranges)
     }
 
-    /// The build-id, from the note sections or, where there are none, from the note segments.
+    /// Returns the build-id, from the note sections or, if there are none, from the note segments.
     fn build_id(&self, segments: &[Elf::ProgramHeader]) -> Option<String> {
         let in_sections =
             self.sections.iter().filter_map(|section| section.notes(self.endian, self.bytes).ok().flatten());
@@ -458,7 +460,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         None
     }
 
-    /// DT_SONAME, by the section headers or, where there are none, by PT_DYNAMIC.
+    /// Returns DT_SONAME, by the section headers or, if there are none, by PT_DYNAMIC.
     fn soname(&self, segments: &[Elf::ProgramHeader]) -> Result<Option<String>> {
         let in_sections = self
             .sections
@@ -511,7 +513,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         read().map(Some).ok_or_else(|| damaged(".gnu_debuglink", &"it ends inside an entry"))
     }
 
-    /// The stubs through which functions of other DSOs are called.
+    /// Returns the stubs through which functions of other DSOs are called.
     fn plt_stubs(
         &self,
         symbols: &SymbolTable<'data, Elf>,
@@ -541,7 +543,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         Ok(stubs)
     }
 
-    /// Takes up the entries of a section, if it is a relocation table of the dynamic linker, with addends or without.
+    /// Adds the entries of a section, if it is a relocation table of the dynamic linker, with or without addends.
     fn add_relocations(
         &self,
         section: &Elf::SectionHeader,
@@ -550,7 +552,8 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         relocations: &mut plt::Relocations,
     ) -> Result<()> {
         use object::read::elf::{Rel as _, Rela as _};
-        // With --emit-relocs those that the linker has applied stand in the file too, with symbols of another table.
+        // With --emit-relocs the file also contains the relocations that the linker has applied, with symbols of
+        // another table.
         let link = section.link(self.endian);
         let of_loader = link == symbols.section() || link.0 == 0;
         let loaded = section.sh_flags(self.endian).0 & elf::SHF_ALLOC.0 != 0;
@@ -598,7 +601,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         }))
     }
 
-    /// The stubs that symbols name.
+    /// Returns the stubs that have a symbol.
     fn named_stubs(&self, symbols: &SymbolTable<'data, Elf>) -> Vec<RawStub> {
         let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(self.endian));
         defined
@@ -612,12 +615,13 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
 
 /// The compilation unit of local symbols of a table, from the STT_FILE symbol before them.
 ///
-/// Assembler code has no such symbol, and some linkers (lld, gold) add none: its symbols follow another unit's, also in the result
-/// of `ld -r`. No unit has two local functions of one name, so the second begins a unit without a name.
+/// Assembler code has no such symbol, and some linkers (lld, gold) add none, so its symbols follow those of another
+/// unit, also in the result of `ld -r`. A unit never has two local functions of the same name, so the second one begins
+/// a unit without a name.
 #[derive(Debug, Default)]
 pub(super) struct SymbolUnit<'a> {
     file: Option<String>,
-    /// Places of the local functions by name, where the file is known.
+    /// Places of the local functions by name, if the file is known.
     functions: HashMap<&'a str, (usize, u64)>,
 }
 
@@ -638,8 +642,8 @@ impl<'a> SymbolUnit<'a> {
     }
 }
 
-/// The base name of a source file as an STT_FILE symbol gives it. `None` if the name was made up for a temporary file
-/// or a partition of link-time optimisation: two builds of one program then differ in it.
+/// Returns the base name of a source file from an STT_FILE symbol. `None` if it is the invented name of a temporary
+/// file or of a partition of link-time optimisation, because it differs between two builds of one program.
 pub fn file_evidence(name: &[u8]) -> Option<String> {
     let base = name.rsplit(|byte| *byte == b'/').next()?;
     let text = std::str::from_utf8(base).ok()?;

@@ -2,24 +2,24 @@
 //! Functions that no linker may move, because code relies on their place: those between two labels that mark a range
 //! (`fast_begin`, `fast_end`), and those that run on into the next function, with that one.
 //!
-//! Compilers make neither. Assembler code does, and C code with an empty function at each end of a range, because its
-//! functions are in the order of the source. A linker that is given no order leaves both as they are.
+//! Compilers make neither of these. Assembler code does, as does C code with an empty function at each end of a range,
+//! because its functions are in the order of the source. A linker without an order leaves both kinds as they are.
 
 use crate::isa::Isa;
 use std::collections::{HashMap, HashSet};
 
-/// A symbol of code, with the bytes of its function where they are known.
+/// A symbol of code, with the bytes of its function if they are known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodeSymbol<'a> {
     pub(super) name: &'a str,
-    /// Number of its section, or another place that ranges do not leave, and byte within.
+    /// Number of its section, or another area that ranges do not leave, and the offset in it.
     pub(super) place: (usize, u64),
     /// Bytes; 0 for labels.
     pub(super) size: u64,
     pub(super) code: &'a [u8],
 }
 
-/// Words at the beginning of a range, and those at its end.
+/// Words that mark the beginning of a range, and those that mark its end.
 const WORDS: [(&str, &[&str]); 2] = [("begin", &["end"]), ("start", &["end", "stop"])];
 /// Bytes of the longest function that does nothing.
 const LONGEST_EMPTY: u64 = 16;
@@ -47,7 +47,7 @@ pub(super) fn ranges(symbols: &[CodeSymbol<'_>], isa: &Isa) -> Vec<(usize, usize
     ranges
 }
 
-/// The places of the symbols in ranges that labels mark, and of the labels.
+/// Returns the places of the symbols in ranges that labels mark, including the labels.
 pub(super) fn marked(symbols: &[CodeSymbol<'_>], isa: &Isa) -> HashSet<(usize, u64)> {
     let mut ranges: Vec<((usize, u64), (usize, u64))> = ranges(symbols, isa)
         .into_iter()
@@ -55,7 +55,7 @@ pub(super) fn marked(symbols: &[CodeSymbol<'_>], isa: &Isa) -> HashSet<(usize, u
         .filter(|(begin, end)| begin <= end)
         .collect();
     ranges.sort_unstable();
-    // Where the ranges that begin at or before each one end at the latest.
+    // The latest end of all ranges that begin up to here.
     let mut reach = (0, 0);
     for (_, end) in &mut ranges {
         reach = reach.max(*end);
@@ -103,8 +103,8 @@ fn ends_of(name: &str) -> Vec<String> {
     found
 }
 
-/// True if code runs over its end: its last instruction is neither a jump, a return, a trap nor a call. False where the
-/// instruction set is not known.
+/// True if code runs over its end: its last instruction is not a jump, return, trap or call. False if the instruction
+/// set is unknown.
 pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
     // A body of zeros, such as in a synthetic test file, is data.
     if !(isa.begins_with_code)(code) || (isa.instruction)(code).is_none() || looks_ended(code, isa) {
@@ -114,7 +114,7 @@ pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
     let mut runs_on = false;
     while at < code.len() {
         let Some(length) = (isa.instruction)(&code[at..]).filter(|length| at + length <= code.len()) else {
-            // Data between code: nothing is known of it.
+            // There is data between the code, about which nothing is known.
             return false;
         };
         let end = at + length;
@@ -129,8 +129,8 @@ pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
     runs_on
 }
 
-/// True if the last bytes of code are those of a return, a trap, or a jump or call of four bytes' distance: nearly all functions end so,
-/// and need not be decoded.
+/// True if code ends with the bytes of a return, a trap, or a jump or call with a distance of four bytes. Nearly all
+/// functions end like this, and need not be decoded.
 fn looks_ended(code: &[u8], isa: &Isa) -> bool {
     if isa.landing_pad != crate::isa::X86_64.landing_pad {
         return code.len() >= 4 && (isa.ends)(&code[code.len() - 4..]);
@@ -172,7 +172,7 @@ mod tests {
         let functions =
             [symbol("copy_start", 0, empty), symbol("copied", 8, work), symbol("copy_stop", 16, empty)];
         assert_eq!(places(&functions), [0, 8, 16]);
-        // Functions that do something mark nothing, nor do the names of methods, or what linkers define.
+        // Functions that do something are not marks, nor are names of methods or symbols defined by linkers.
         let getters = [symbol("list_begin", 0, work), symbol("f", 8, work), symbol("list_end", 16, work)];
         assert!(places(&getters).is_empty());
         for (begin, end) in [("_ZN1A5beginEv", "_ZN1A3endEv"), ("_start", "_end"), ("__start_x", "__stop_x")]

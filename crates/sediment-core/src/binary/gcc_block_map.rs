@@ -65,8 +65,8 @@ pub struct MappedFunction {
 /// Reads the map of an ELF file; `None` if it has none.
 ///
 /// # Errors
-/// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another
-/// version; those of a compressed section.
+/// [`ErrorCode::Damaged`] if the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] if it has
+/// another version; and the errors of a compressed section.
 pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     let damaged =
         |why: &str| Error::new(ErrorCode::Damaged, format!("the block map {SECTION} is damaged: {why}"));

@@ -35,7 +35,7 @@ pub struct EarlyEdge {
     pub to: u32,
     /// GCC's instrumentation counts its executions.
     pub is_counted: bool,
-    /// It stands for a call that does not return, or for a jump from another function.
+    /// Represents a call that does not return, or a jump from another function.
     pub is_fake: bool,
 }
 

@@ -81,7 +81,7 @@ impl InlineFrames {
     /// Reads the debug information of an ELF file, or of its separate debug file; `None` if there is none.
     ///
     /// # Errors
-    /// When it is there and damaged, or compressed in a way that is not read here.
+    /// If it is damaged, or compressed in an unsupported way.
     pub fn read(bytes: &[u8], files: &dyn Files) -> Result<Option<Self>> {
         let Some(dwarf) = in_file_or_debug_file(bytes, files, dwarf_of)? else { return Ok(None) };
         let damaged = |error: gimli::Error| {
@@ -90,7 +90,7 @@ impl InlineFrames {
         InlineReader::new(&dwarf).and_then(InlineReader::read).map(Some).map_err(damaged)
     }
 
-    /// The functions at an address, the innermost first; none where there is no line.
+    /// Returns the functions at an address, innermost first; none if there is no line.
     #[must_use]
     pub fn at(&self, address: u64) -> Vec<InlineFrame<'_>> {
         let Some(function) = self.function_at(address) else { return Vec::new() };
@@ -132,7 +132,8 @@ impl InlineFrames {
         row.map_or(1, |row| u64::from(copies(row.discriminator)))
     }
 
-    /// Addresses from `begin` to before `end` at which lines or inlined functions change; `begin` is the first of them.
+    /// Returns the addresses from `begin` to before `end` at which lines or inlined functions change; the first of them
+    /// is `begin`.
     #[must_use]
     pub fn changes(&self, begin: u64, end: u64) -> Vec<u64> {
         let from = self.rows.partition_point(|row| row.address <= begin);
@@ -142,7 +143,7 @@ impl InlineFrames {
         changes
     }
 
-    /// Where rows of the line table begin between the two.
+    /// Returns the addresses between the two at which rows of the line table begin.
     #[must_use]
     pub fn rows(&self, begin: u64, end: u64) -> Vec<u64> {
         let from = self.rows.partition_point(|row| row.address < begin);
@@ -174,7 +175,7 @@ impl InlineFrames {
     }
 }
 
-/// A number of LLVM's in a form whose length its lowest bits say. Source: LLVM, `DebugInfoMetadata.h`.
+/// Decodes one of LLVM's packed numbers, whose lowest bits give its length. Source: LLVM, `DebugInfoMetadata.h`.
 fn unpacked(packed: u32) -> u32 {
     if packed & 1 == 1 {
         return 0;
@@ -192,17 +193,17 @@ fn behind_first(packed: u32) -> u32 {
     }
 }
 
-/// The first number of a discriminator of LLVM: which of several codes of a line.
+/// Returns the first number of an LLVM discriminator, which distinguishes several pieces of code of a line.
 fn base(discriminator: u32) -> u32 {
     unpacked(discriminator)
 }
 
-/// The second number: copies of the code.
+/// Returns the second number, the copies of the code.
 fn copies(discriminator: u32) -> u32 {
     unpacked(behind_first(discriminator)).max(1)
 }
 
-/// Reads the units one by one; names of functions are looked up across them.
+/// Reads the units one by one, and looks up names of functions across them.
 struct InlineReader<'a> {
     dwarf: &'a Dwarf<DwarfBytes>,
     units: Vec<Unit<DwarfBytes>>,
@@ -246,7 +247,8 @@ impl<'a> InlineReader<'a> {
             self.read_rows(index)?;
             self.read_functions(index)?;
         }
-        // If an address has several rows, the last one applies; an end of a sequence yields to the begin of another.
+        // If an address has several rows, the last one applies; the end of a sequence yields to the beginning of
+        // another.
         self.read.rows.sort_by_key(|row| (row.address, !row.is_end));
         let mut kept: Vec<LineRow> = Vec::with_capacity(self.read.rows.len());
         for row in self.read.rows {
@@ -275,7 +277,7 @@ impl<'a> InlineReader<'a> {
     }
 
     fn read_functions(&mut self, index: usize) -> GimliResult<()> {
-        // Entries are read before their functions are known: the unit is borrowed meanwhile.
+        // Entries are read before their functions are known, because the unit is borrowed meanwhile.
         let mut found: Vec<DwarfEntry> = Vec::new();
         let mut is_of_llvm = false;
         {
@@ -325,7 +327,7 @@ impl<'a> InlineReader<'a> {
                 });
             }
         }
-        // Depths of the inlined calls that are open, below the function.
+        // Depths of the open inlined calls, below the function.
         let mut open: Vec<isize> = Vec::new();
         for DwarfEntry { depth, is_inlined, ranges, offset, line, discriminator } in found {
             let id = self.source(index, offset)?;
@@ -347,7 +349,7 @@ impl<'a> InlineReader<'a> {
         Ok(())
     }
 
-    /// The source of a function's entry: its name and first line, there or where it refers to.
+    /// Returns the source of a function's entry: its name and first line, from this entry or the one that it refers to.
     fn source(&mut self, index: usize, offset: UnitOffset) -> GimliResult<usize> {
         if let Some(known) = self.known.get(&(index, offset)) {
             return Ok(*known);
@@ -409,7 +411,7 @@ impl<'a> InlineReader<'a> {
 mod tests {
     use super::*;
 
-    /// As LLVM packs 3; 3 with five copies; 40; nothing with two copies.
+    /// 3, as LLVM packs it; 3 with five copies; 40; and nothing with two copies.
     #[test]
     fn discriminators_of_llvm_have_two_numbers() {
         let short = |number: u32| number << 1;

@@ -46,7 +46,7 @@ pub trait Files {
     }
     /// The executable or library that was recorded under this path, with this build-id where one was recorded.
     fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>>;
-    /// True if the user said where that file is; false if it is merely what this machine has under the path.
+    /// True if the user named this file; false if it is only the file that this machine has under the path.
     fn is_chosen(&self, _path: &str, _build_id: Option<&str>) -> bool {
         true
     }
@@ -62,7 +62,7 @@ pub trait Files {
     fn facts(&self, _path: &str, _build_id: Option<&str>) -> Option<FileFacts> {
         None
     }
-    /// Name of the machine whose files these are; None for a copy of another machine's, and where unknown.
+    /// Name of the machine that the files belong to; None if they are a copy from another machine, or if it is unknown.
     fn host(&self) -> Option<String> {
         None
     }
@@ -79,8 +79,8 @@ pub struct FileFacts {
     pub inode: (u64, u64),
 }
 
-/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; `None` if it has none, or is no ELF
-/// file.
+/// Returns the build-id of an ELF file, in lower-case hex, without reading the rest of it; `None` if it has none, or is
+/// not an ELF file.
 #[must_use]
 pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)
@@ -92,21 +92,22 @@ pub fn has_symbols(bytes: &[u8]) -> bool {
     elf::read(bytes).is_ok_and(|image| image.symbols.iter().any(|function| !function.untyped))
 }
 
-/// True for an ELF program: one of a fixed address, or with an interpreter (`PT_INTERP`). Libraries under any name have neither. Static
-/// position-independent programs have neither as well, and are not recognised.
+/// True for an ELF program: one with a fixed address, or with an interpreter (`PT_INTERP`). Libraries, whatever their
+/// names, have neither. Static position-independent programs have neither as well, and are not recognised.
 #[must_use]
 pub fn is_program(bytes: &[u8]) -> bool {
     elf::is_program(bytes)
 }
 
-/// The compilers and linkers that signed an ELF file, each once, in the order of `.comment`. GNU ld signs nothing.
+/// Returns the compilers and linkers that left their name in an ELF file, each once, in the order of `.comment`. GNU ld
+/// leaves none.
 #[must_use]
 pub fn producers(bytes: &[u8]) -> Vec<String> {
     elf::producers(bytes)
 }
 
-/// The sections of an ELF file that hold code, by name and contents: what packaging leaves as it was linked, whatever it takes out of a
-/// file or adds to it. `None` if there is no code, or it is no ELF file.
+/// Returns the sections of an ELF file that contain code, by name and contents. Packaging leaves them as they were
+/// linked, whatever it removes from a file or adds to it. `None` if there is no code, or it is not an ELF file.
 #[must_use]
 pub fn code_sections(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     elf::code(bytes).filter(|sections| sections.iter().any(|(_, code)| !code.is_empty()))
@@ -181,7 +182,7 @@ pub struct BinaryFunction {
     pub name: String,
     /// Virtual address of its first byte.
     pub address: u64,
-    /// Bytes of code; 0 where the symbol does not say.
+    /// Bytes of code; 0 if the symbol has no size.
     pub size: u64,
     /// Name of the output section that contains it.
     pub section: String,
@@ -198,7 +199,7 @@ pub struct BinaryFunction {
 }
 
 impl BinaryFunction {
-    /// Behind its last byte of code.
+    /// Address after its last byte of code.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.size)
     }
@@ -282,7 +283,7 @@ pub struct PltStub {
 }
 
 impl Binary {
-    /// Reads an ELF file, and its debug file where it is stripped and `files` has it.
+    /// Reads an ELF file and, if it is stripped, its debug file from `files`.
     ///
     /// Functions are the defined STT_FUNC and STT_GNU_IFUNC symbols of sections with code. They are taken from the
     /// first of these that has any: `.symtab`; the debug file with the same build-id; the debug file that
@@ -291,7 +292,7 @@ impl Binary {
     /// well; only its segments may be of no use.
     ///
     /// # Errors
-    /// When this is no linked ELF file, or one that is damaged. A stripped file is no error: it has few or no functions.
+    /// If this is not a linked ELF file, or is damaged. A stripped file is not an error: it has few or no functions.
     pub fn parse(bytes: &[u8], files: &dyn Files) -> Result<Self> {
         let mut image = elf::read(bytes)?;
         let (mut functions, symbols_from) = debug_data::functions(&mut image, files)?;
@@ -316,7 +317,8 @@ impl Binary {
         })
     }
 
-    /// The virtual address at which this byte of the file is loaded; the segment with code where two hold it.
+    /// Returns the virtual address at which this byte of the file is loaded; if two segments contain it, the one with
+    /// code counts.
     #[must_use]
     pub fn address_of_file_offset(&self, offset: u64) -> Option<u64> {
         let holds = |segment: &&Segment| {
@@ -330,7 +332,7 @@ impl Binary {
         segment.address.checked_add(offset - segment.file_offset)
     }
 
-    /// Where in the file the byte at this virtual address stands, if it stands in it.
+    /// Returns the offset in the file of the byte at this virtual address, if the file contains it.
     #[must_use]
     pub fn file_offset_of_address(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
@@ -357,7 +359,7 @@ impl Binary {
         self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
     }
 
-    /// True if nothing but exported functions is known of this file.
+    /// True if only exported functions of this file are known.
     #[must_use]
     pub fn is_stripped(&self) -> bool {
         self.symbols_from == SymbolSource::DynamicSymbols
@@ -377,7 +379,7 @@ impl Binary {
         })
     }
 
-    /// More names at one address are no other names of one function: a linker folded functions of equal code.
+    /// If more names share an address, they are not names of one function: a linker folded functions with equal code.
     pub const MOST_NAMES: usize = 8;
 
     /// Number of names at this address.
@@ -386,7 +388,7 @@ impl Binary {
         self.functions[begin..].partition_point(|function| function.address <= address)
     }
 
-    /// Names that stand at more than one address, so that a name alone does not tell which function is meant.
+    /// Returns the names that occur at more than one address, so that the name alone does not identify a function.
     #[must_use]
     pub fn same_named_locals(&self) -> BTreeSet<&str> {
         let mut first_address: BTreeMap<&str, u64> = BTreeMap::new();

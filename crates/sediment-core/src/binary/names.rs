@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The only spelling of symbols and sections: what profilers append to a symbol, and in which input section a compiler puts a
-//! function under `-ffunction-sections`.
+//! The only place that knows the spelling of symbols and sections: what profilers append to a symbol, and the input
+//! section of a function compiled with `-ffunction-sections`.
 //!
 //! GCC names the section of a function `f` after how it runs: `.text.f`, `.text.hot.f`, `.text.startup.f` (constructors
 //! and `main`), `.text.exit.f` (destructors), `.text.unlikely.f` (cold functions). If a cold part of a function is
@@ -37,8 +37,8 @@ pub fn symbol(printed: &[u8]) -> PrintedSymbol<'_> {
     PrintedSymbol { name: without_local_alias(versionless), plt, unresolved }
 }
 
-/// The function that a stub of 64-bit Power leads to, by the stub's own name: `0000001b.plt_call.puts@@GLIBC_2.17` of GNU ld,
-/// `__plt_puts` of lld.
+/// Returns the function that a stub of 64-bit Power leads to, from the stub's own name:
+/// `0000001b.plt_call.puts@@GLIBC_2.17` of GNU ld, `__plt_puts` of lld.
 #[must_use]
 pub(crate) fn power_stub(name: &[u8]) -> Option<&[u8]> {
     let of_gnu_ld = || {
@@ -49,7 +49,7 @@ pub(crate) fn power_stub(name: &[u8]) -> Option<&[u8]> {
     (!target.is_empty()).then_some(target)
 }
 
-/// True for a name as a demangler prints it; no symbol and no section has such a name.
+/// True for a name in a demangler's form, which no symbol or section has.
 #[must_use]
 pub fn is_demangled(name: &str) -> bool {
     let parameters =
@@ -63,7 +63,7 @@ fn is_address(text: &[u8]) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Without the `.localalias` (numbered by older GCC) that GCC gives a second, local name of an exported function.
+/// Removes `.localalias` (numbered by older GCC), which GCC appends to a second, local name of an exported function.
 fn without_local_alias(name: &[u8]) -> &[u8] {
     const SUFFIX: &[u8] = b".localalias";
     let numbered = name.iter().rposition(|b| *b == b'.').filter(|at| {
@@ -74,7 +74,7 @@ fn without_local_alias(name: &[u8]) -> &[u8] {
     unnumbered.strip_suffix(SUFFIX).filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
-/// The function whose cold part this symbol is: `f` of `f.cold`, and of `f.cold.7` as older GCC has it.
+/// Returns the function whose cold part this symbol is: `f` for `f.cold`, and for `f.cold.7` of older GCC.
 #[must_use]
 pub fn split_from(name: &str) -> Option<&str> {
     let unnumbered = match name.rsplit_once('.') {
@@ -103,8 +103,8 @@ pub fn is_clone_of(candidate: &str, name: &str) -> bool {
 const CLONE_WORDS: [&str; 8] =
     ["constprop", "isra", "part", "lto_priv", "llvm", "__uniq", "localalias", "simdclone"];
 
-/// The name of the function that a clone was made of: without all that compilers append to it. A name without any of this is its own stem.
-/// The hash at the end of Rust names differs in every build, and is removed too.
+/// Returns the name of the function from which a clone was made, without everything that compilers append. A name
+/// without any of this is its own stem. The hash at the end of Rust names differs in every build, and is removed too.
 #[must_use]
 pub fn stem(name: &str) -> &str {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -113,7 +113,7 @@ pub fn stem(name: &str) -> &str {
         let word = if is_number(last) { before.rsplit_once('.') } else { Some((before, last)) };
         stem = match word {
             Some((whole, word)) if !whole.is_empty() && CLONE_WORDS.contains(&word) => whole,
-            // Clang numbers local functions of one name: `f.3`.
+            // Clang numbers local functions of the same name: `f.3`.
             _ if is_number(last) && !before.is_empty() => before,
             _ => break,
         };
@@ -121,7 +121,8 @@ pub fn stem(name: &str) -> &str {
     without_rust_hash(stem)
 }
 
-/// `f` of `f.lto_priv.3`: GCC's link-time optimisation numbers local functions of one name, in the order of the units.
+/// Returns `f` for `f.lto_priv.3`: GCC's link-time optimisation numbers local functions of the same name, in the order
+/// of the units.
 #[must_use]
 pub fn without_lto_number(name: &str) -> &str {
     let number = name
@@ -133,7 +134,7 @@ pub fn without_lto_number(name: &str) -> &str {
     }
 }
 
-/// `_ZN4main5alpha` of `_ZN4main5alpha17h0123456789abcdefE`.
+/// Returns `_ZN4main5alpha` for `_ZN4main5alpha17h0123456789abcdefE`.
 fn without_rust_hash(name: &str) -> &str {
     let hash = name
         .strip_prefix("_ZN")
@@ -160,12 +161,12 @@ pub fn other_structor(name: &str) -> Option<String> {
                 let other = if *number == b'1' { '2' } else { '1' };
                 return Some(format!("{}{other}{}", &name[..=at], name.get(at + 2..)?));
             }
-            // Names have their length in front.
+            // Names are preceded by their length.
             (b'0'..=b'9', _) => {
                 let digits = 1 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
                 name[at..at + digits].parse::<usize>().ok()?.checked_add(digits)?
             }
-            // What stood before, by its number, and the standard library's own abbreviations.
+            // Earlier parts, by their number, and the standard library's own abbreviations.
             (b'S' | b'T', Some(b'0'..=b'9' | b'A'..=b'Z' | b'_')) => {
                 2 + rest.iter().position(|byte| *byte == b'_')?
             }
@@ -185,7 +186,7 @@ pub fn is_of_ocaml(name: &str) -> bool {
     unit.is_some_and(|unit| unit.contains("__") || unit.contains(['.', '$']))
 }
 
-/// True if `.text.NAME.` and more are sections of clones of this function, not of a whole group of functions.
+/// True if sections `.text.NAME.…` belong to clones of this function, not to a whole group of functions.
 #[must_use]
 pub fn may_have_clones(name: &str) -> bool {
     !name.is_empty() && name != "sorted" && SectionGroup::ALL.iter().all(|group| group.word() != name)
@@ -226,7 +227,7 @@ impl SectionGroup {
         }
     }
 
-    /// Name for people of the functions in it.
+    /// Name of the group's functions, for people.
     #[must_use]
     pub fn functions(self) -> &'static str {
         match self {
@@ -266,9 +267,9 @@ pub struct PossibleSections {
 /// Lists the input sections that may contain the function of this linkage name. `split`: whether it has a split cold
 /// part, if a binary is available to find out.
 ///
-/// `.text.unlikely.f` is the function itself where it is known not to be split; where it is known to be split it is
-/// left to the linker; if nothing is known, it goes after all functions. A name `f.cold` in a profile means that the
-/// cold part ran.
+/// If the function is known not to be split, `.text.unlikely.f` contains the function itself. If it is known to be
+/// split, the linker places this section. If nothing is known, it goes after all functions. A name `f.cold` in a
+/// profile means that the cold part ran.
 ///
 /// A function named like a group with a shared section (`exit`, `hot`) has no `.text.NAME` here: that section holds the group's functions of every
 /// object that was compiled without `-ffunction-sections`.
@@ -320,12 +321,12 @@ pub fn function_of_section(section: &str) -> Option<(&str, SectionGroup)> {
             _ => {}
         }
     }
-    // What -fprofile-reorder-functions numbers, to be sorted by the linker.
+    // -fprofile-reorder-functions numbers these sections, and the linker sorts them.
     (!rest.starts_with("sorted.")).then_some((rest, SectionGroup::Plain))
 }
 
-/// True if a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake
-/// names it, and to `src_a.c.o` as Meson does.
+/// True if a source file can have been compiled to this object: `a.c` to `a.o`, to automake's `libx_la-a.o`, or to
+/// Meson's `src_a.c.o`.
 pub fn compiled_to(source: Option<&str>, object: &str) -> bool {
     let stem = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
     let by_meson = |source: &str| {

@@ -2,9 +2,10 @@
 //! [`InputObjects`]: the functions of the files that a linker is given, with the input sections that really contain
 //! them.
 //!
-//! Read are relocatable ELF objects and archives of them. Objects that link-time optimisation compiles again (LLVM's bitcode, GCC's
-//! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
-//! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
+//! Relocatable ELF objects and archives of them are read. Objects that link-time optimisation compiles again (LLVM's
+//! bitcode, GCC's `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be:
+//! they count as `unknown`, as does what cannot be read. Members of thin archives are files of their own, which the
+//! caller reads.
 
 use super::archive_walk::{ArchiveWalk, GlobalSymbols};
 use super::elf::SymbolUnit;
@@ -26,7 +27,7 @@ pub struct ObjectFunction {
     pub name: String,
     /// Input section.
     pub section: String,
-    /// Bytes; 0 where the symbol does not say.
+    /// Bytes; 0 if the symbol has no size.
     pub size: u64,
     /// Local to its object.
     pub local: bool,
@@ -34,7 +35,7 @@ pub struct ObjectFunction {
     pub file: Option<String>,
     /// Index into [`InputObjects::paths`].
     pub path: usize,
-    /// Number of its section in the object, and the byte of that where it begins.
+    /// Number of its section in the object, and the offset of its first byte in this section.
     pub place: (usize, u64),
 }
 
@@ -109,9 +110,8 @@ pub struct ObjectRange {
 }
 
 impl ObjectFunction {
-    /// Sort key in the order of addresses of a link without an order: sections of code that seldom runs, of the exit
-    /// and the start-up, and hot ones come before the others, just as in GNU ld's own script; then the order of the
-    /// inputs.
+    /// Sort key for the order of addresses of a link without an order. Sections of cold, exit, start-up and hot code
+    /// come before the others, as in GNU ld's own script; then the order of the inputs applies.
     #[must_use]
     pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
         const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];
@@ -143,8 +143,8 @@ impl InputObjects {
         self.globals.require(symbol);
     }
 
-    /// Adds an input, an object or an archive; `path` is how the linker is given it. `lto`: objects that hold GCC's intermediate
-    /// code are compiled again by this link. Shared libraries add nothing.
+    /// Adds an input, an object or an archive; `path` is its path in the linker's arguments. `lto`: this link compiles
+    /// objects with GCC's intermediate code again. Shared libraries add nothing.
     pub fn add(&mut self, path: &str, bytes: &[u8], lto: bool) {
         self.add_with_members(path, bytes, lto, ArchiveUse::Needed, &|_| None);
     }
@@ -200,8 +200,7 @@ impl InputObjects {
         }
     }
 
-    /// Adds the functions of an object under the path that was added last, and the global symbols of one that is
-    /// linked.
+    /// Adds the functions of an object under the path that was added last, and its global symbols if it is linked.
     fn add_object(&mut self, bytes: &[u8], lto: bool, is_linked: bool) {
         const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
         if BITCODE.iter().any(|magic| bytes.starts_with(magic)) {
@@ -226,7 +225,7 @@ impl InputObjects {
             return;
         }
         let path = self.paths.len().saturating_sub(1);
-        // GNU ld calls a unit without a source file by its object.
+        // For a unit without a source file, GNU ld uses the name of its object.
         let object = self.paths.last().and_then(|path| file_evidence(path.file_name().as_bytes()));
         let (mut unit, mut has_file) = (SymbolUnit::default(), false);
         let mut starts: HashMap<SectionIndex, BTreeMap<u64, usize>> = HashMap::new();
@@ -275,7 +274,8 @@ impl InputObjects {
         self.add_fixed(&file, &starts);
     }
 
-    /// Adds the functions of an object that code relies on where they are. Its sections follow each other in a linked file.
+    /// Adds the functions of an object whose position other code relies on. The sections of an object follow each other
+    /// in a linked file.
     fn add_fixed(&mut self, file: &object::File<'_>, starts: &HashMap<SectionIndex, BTreeMap<u64, usize>>) {
         let isa = match file.architecture() {
             object::Architecture::X86_64 => Isa::of(Some("x86_64")),
@@ -315,7 +315,7 @@ impl InputObjects {
         let of_code = file.sections().filter(is_code_section).filter(|section| section.size() > 0);
         sections.extend(of_code.map(|section| (section.index().0, (section.index(), section.size()))));
         let next_of = |place: (usize, u64), size: u64| {
-            // Within a section nothing moves.
+            // Functions do not move within a section.
             let is_last = place.1.checked_add(size) == sections.get(&place.0).map(|(_, size)| *size);
             let (_, (next, _)) = sections.range(place.0 + 1..).next().filter(|_| is_last)?;
             starts.get(next)?.first_key_value().map(|(first, function)| ((next.0, *first), *function))
@@ -347,7 +347,7 @@ impl InputObjects {
                 let RelocationTarget::Symbol(target) = relocation.target() else { continue };
                 let Some((_, from)) = here.range(..=offset).next_back() else { continue };
                 let Ok(symbol) = file.symbol_by_index(target) else { continue };
-                // Local functions are referred to by their section, which mostly holds no other.
+                // Local functions are referred to by their section, which usually contains no other function.
                 let named = match symbol.section_index().filter(|_| symbol.kind() == SymbolKind::Section) {
                     Some(section) => {
                         starts.get(&section).filter(|there| there.len() == 1).and_then(|there| {
@@ -370,7 +370,7 @@ impl InputObjects {
         }
     }
 
-    /// True if every input was read, so that a function that is not here is nowhere.
+    /// True if every input was read, so that a missing function is nowhere.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.unknown == 0
@@ -387,7 +387,7 @@ impl InputObjects {
 pub trait NamedFunction {
     /// Its linkage name.
     fn linkage_name(&self) -> &str;
-    /// Its source file (base name), where it is a local function.
+    /// Its source file (base name), if it is a local function.
     fn source_file(&self) -> Option<&str>;
 }
 
@@ -409,11 +409,11 @@ impl NamedFunction for BinaryFunction {
     }
 }
 
-/// Finds the functions of a profile among those of objects, or of a linked file.
+/// Finds the functions of a profile among the functions of objects or of a linked file.
 pub struct Finder<'a, F> {
     functions: &'a [F],
     by_name: HashMap<&'a str, Vec<usize>>,
-    /// Functions that the compiler made out of another, by that one's name.
+    /// Functions that the compiler made from another one, by the name of that one.
     by_stem: HashMap<&'a str, Vec<usize>>,
     /// Names of the profile: a symbol with its own name there does not count as a clone.
     wanted: HashSet<&'a str>,
@@ -436,8 +436,8 @@ impl<'a, F: NamedFunction> Finder<'a, F> {
         Self { functions, by_name, by_stem, wanted: wanted.collect() }
     }
 
-    /// Finds a function: under its own name, where local ones of this source file come first; else the function that it
-    /// is a clone of, else other clones of that one, unless the profile knows these by their own names.
+    /// Finds a function: under its own name, with local ones of this source file first; otherwise the function of which
+    /// it is a clone; otherwise other clones of that function, unless the profile knows these by their own names.
     #[must_use]
     pub fn find(&self, name: &str, file: Option<&str>) -> Vec<&'a F> {
         if let Some(exact) = self.by_name.get(name) {
@@ -456,7 +456,7 @@ impl<'a, F: NamedFunction> Finder<'a, F> {
         let cold = names::split_from(name);
         let stem = names::stem(cold.unwrap_or(name));
         if let Some(cold) = cold {
-            // The cold part of another clone is no part of this one.
+            // The cold part of another clone does not belong to this one.
             let part = names::cold_part(cold);
             return self.by_name.get(part.as_str()).into_iter().flatten().map(function).collect();
         }

@@ -3,20 +3,20 @@
 //!
 //! A stub either jumps through a slot of the global offset table, which a relocation fills with the address of a
 //! symbol, or (on x86, the lazy half of a table split for indirect branch tracking) pushes the number of its relocation
-//! and goes on to the dynamic loader. On 64-bit Power the stubs are among the functions, and GNU ld and lld put the
-//! target into their names.
+//! and goes on to the dynamic loader. On 64-bit Power the stubs are among the functions, and GNU ld and lld name them
+//! after their target.
 
 use super::{BinaryFunction, PltStub, names};
 use crate::isa::{self, Isa, StubTarget};
 use object::elf;
 use std::collections::BTreeMap;
 
-/// Target of a stub in the relocations.
+/// Target of a stub according to the relocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RelocationTarget {
-    /// To the symbol of this name.
+    /// The symbol of this name.
     Symbol(String),
-    /// To what the indirect function with its resolver at this address chooses.
+    /// The function chosen by the resolver at this address, for an indirect function.
     Resolver(u64),
 }
 
@@ -28,12 +28,12 @@ pub(super) struct RawStub {
     target: RelocationTarget,
 }
 
-/// The relocations that concern stubs.
+/// The relocations for stubs.
 #[derive(Debug)]
 pub(super) struct Relocations {
     isa: &'static Isa,
     got: u64,
-    /// Relocation types: those that put a symbol's address into a slot, and the one that asks a resolver.
+    /// Relocation types: those that put a symbol's address into a slot, and the one that calls a resolver.
     kinds: (&'static [elf::RelocationType], elf::RelocationType),
     /// By the address of the slot that is filled.
     by_slot: BTreeMap<u64, RelocationTarget>,
@@ -47,7 +47,7 @@ pub(super) fn is_stub_section(name: &[u8]) -> bool {
 }
 
 impl Relocations {
-    /// None for a machine whose stubs say nothing that is known here. `got` is the address of the global offset table.
+    /// None for a machine whose stubs are not supported. `got` is the address of the global offset table.
     pub(super) fn new(machine: elf::Machine, got: u64) -> Option<Self> {
         let (isa, addresses, by_resolver): (_, &[_], _) = match machine {
             elf::EM_X86_64 => {
@@ -60,7 +60,7 @@ impl Relocations {
                 elf::R_AARCH64_IRELATIVE,
             ),
             elf::EM_ARM => (&isa::ARM, &[elf::R_ARM_GLOB_DAT, elf::R_ARM_JUMP_SLOT], elf::R_ARM_IRELATIVE),
-            // RISC-V has no GLOB_DAT: an absolute address of 32 or 64 bits stands for it.
+            // RISC-V has no GLOB_DAT, and uses an absolute address of 32 or 64 bits.
             elf::EM_RISCV => (
                 &isa::RISCV,
                 &[elf::R_RISCV_32, elf::R_RISCV_64, elf::R_RISCV_JUMP_SLOT],
@@ -73,7 +73,7 @@ impl Relocations {
         Some(Self { isa, got, kinds, by_slot: BTreeMap::new(), lazy: Vec::new() })
     }
 
-    /// Takes up one entry of a relocation table. `addend` is asked for where it counts.
+    /// Adds one entry of a relocation table. `addend` is called only if it is needed.
     pub(super) fn add(
         &mut self,
         is_plt: bool,
@@ -98,7 +98,7 @@ impl Relocations {
         }
     }
 
-    /// Reads the stubs of one section, whose header says how large each is, if anything.
+    /// Reads the stubs of a section. Its header gives the size of each stub, or nothing.
     pub(super) fn read_stubs(&self, address: u64, code: &[u8], entry_size: u64, stubs: &mut Vec<RawStub>) {
         for (address, size, target) in self.ways(address, code, entry_size) {
             let target = match target {
@@ -111,10 +111,10 @@ impl Relocations {
         }
     }
 
-    /// Finds what may be stubs in a section: address, size, and way to the target.
+    /// Finds possible stubs in a section: address, size, and way to the target.
     fn ways(&self, address: u64, code: &[u8], entry_size: u64) -> Vec<(u64, u64, StubTarget)> {
         let mut ways = Vec::new();
-        // On x86 they are the entries of the section, for which its header may say another size.
+        // On x86 they are the entries of the section, even if its header gives another size.
         let step = if self.isa.stub_step == 16 && entry_size == 8 { 8 } else { self.isa.stub_step };
         let mut at = 0;
         while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
@@ -128,7 +128,7 @@ impl Relocations {
     }
 }
 
-/// The stub that a symbol of 64-bit Power names, at most as large as those of GNU ld and lld are.
+/// Returns the stub for a symbol of 64-bit Power, with at most the size of those of GNU ld and lld.
 pub(super) fn stub_by_name(name: &[u8], address: u64) -> Option<RawStub> {
     const LARGEST: u64 = 32;
     let target = names::power_stub(name)?;
@@ -139,7 +139,7 @@ pub(super) fn stub_by_name(name: &[u8], address: u64) -> Option<RawStub> {
     })
 }
 
-/// The stubs by address, with names: an indirect function's stub has the name of its resolver.
+/// Returns the stubs by address, with names. The stub of an indirect function has the name of its resolver.
 pub(super) fn name_stubs(raw: Vec<RawStub>, functions: &[BinaryFunction]) -> Vec<PltStub> {
     let mut stubs: Vec<PltStub> = raw
         .into_iter()
@@ -189,7 +189,7 @@ mod tests {
         Relocations::new(machine, 0x3ff4).unwrap().ways(address, code, 0)
     }
 
-    /// The heads and stubs of tables that GNU ld 2.40 made, at the addresses where it put them.
+    /// The heads and stubs of tables made by GNU ld 2.40, at their original addresses.
     #[test]
     fn stubs_of_real_tables_say_their_slots() {
         use StubTarget::{Lazy, Slot};
@@ -197,7 +197,7 @@ mod tests {
                      90000110 f9400211 91000210 d61f0220 90000110 f9400611 91002210 d61f0220";
         assert_eq!(
             stubs(elf::EM_AARCH64, 0x6b0, &code(plain)),
-            // The head loads from a slot as well; nothing fills it.
+            // The head loads from a slot, too, but no relocation fills this slot.
             [(0x6b4, 16, Slot(0x1fff8)), (0x6d0, 16, Slot(0x20000)), (0x6e0, 16, Slot(0x20008))]
         );
         let authenticated = "90000110 f9400211 91000210 d503219f d61f0220 d503201f";

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sections of debug information: unpacked, and the numbers in them.
+//! Unpacks sections of debug information, and reads the numbers in them.
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack::UnpackBudget;
 use object::{CompressionFormat, Object as _, ObjectSection as _};
 use std::rc::Rc;
 
-/// Content of a section, unpacked; `None` if the file has no such section. Older tools name a section that they
-/// compressed .zdebug_NAME.
+/// Returns the unpacked content of a section; `None` if the file lacks the section. Older tools call a compressed
+/// section .zdebug_NAME.
 ///
 /// # Errors
-/// When it is damaged, or compressed in a way that is not read here.
+/// If the section is damaged, or compressed in an unsupported way.
 pub(super) fn unpacked(
     file: &object::File<'_>,
     name: &str,
@@ -38,13 +38,14 @@ pub(super) fn unpacked(
     data.map(Some).map_err(|error| error.with_input(name))
 }
 
-/// Content and unpacked size of a section that `objcopy --compress-debug-sections=zlib-gnu` compressed without another name.
+/// Returns the content and the unpacked size of a section that `objcopy --compress-debug-sections=zlib-gnu` compressed
+/// without changing its name.
 fn of_older_tools(data: &[u8]) -> Option<(&[u8], u64)> {
     let (size, packed) = data.strip_prefix(b"ZLIB")?.split_first_chunk::<8>()?;
     Some((packed, u64::from_be_bytes(*size)))
 }
 
-/// Reads the numbers of a section, from the front.
+/// Reads the numbers of a section one after the other.
 pub(super) struct SectionNumbers<'a> {
     pub(super) rest: &'a [u8],
     is_little_endian: bool,
@@ -76,12 +77,12 @@ impl<'a> SectionNumbers<'a> {
         }
     }
 
-    /// Address of the size that the file's machine has.
+    /// Reads an address of the size that the file's machine uses.
     pub(super) fn address(&mut self) -> Option<u64> {
         self.number(if self.is_64 { 8 } else { 4 })
     }
 
-    /// Number of a fixed size, in the file's order of bytes.
+    /// Reads a number of a fixed size, in the file's byte order.
     pub(super) fn number(&mut self, size: usize) -> Option<u64> {
         let (bytes, rest) = self.rest.split_at_checked(size)?;
         self.rest = rest;

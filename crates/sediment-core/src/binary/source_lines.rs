@@ -32,7 +32,7 @@ impl std::fmt::Display for SourceLine {
 pub struct CompilationUnit {
     /// Its source file, from the compiler's command line.
     pub name: String,
-    /// True if it was compiled for link-time optimisation, where the compiler recorded its options.
+    /// True if it was compiled for link-time optimisation, as far as the compiler recorded its options.
     pub link_time_optimised: bool,
 }
 

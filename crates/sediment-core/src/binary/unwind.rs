@@ -2,9 +2,9 @@
 //! Functions from the unwind tables (`.eh_frame`): a stripped file keeps these tables, because exceptions and
 //! backtraces need them.
 //!
-//! Each entry (an FDE) is one contiguous piece of code that a compiler emitted as one: a function, or the cold part of one. Entries of
-//! signal frames are no functions: they begin a byte before the code that they describe. Where only the index of the tables is left
-//! (`.eh_frame_hdr`), it has the starts alone.
+//! Each entry (an FDE) describes one contiguous piece of code that a compiler emitted: a function, or its cold part.
+//! Entries of signal frames are not functions: they begin a byte before the code that they describe. If only the index
+//! of the tables is left (`.eh_frame_hdr`), only the starts are known.
 
 use super::{Binary, BinaryFunction, SymbolSource, plt};
 use crate::error::{Error, ErrorCode, Result};
@@ -26,10 +26,10 @@ pub struct Unwound {
     pub of_signal: bool,
 }
 
-/// The entries of the unwind tables, in their order; none without tables.
+/// Returns the entries of the unwind tables, in their order; without tables an empty list.
 ///
 /// # Errors
-/// When they are damaged.
+/// If the tables are damaged.
 pub fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
     let mut found = Vec::new();
     let damaged = |error: &dyn std::fmt::Display| {
@@ -53,7 +53,7 @@ pub fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
 
 type EhFrameSection<'a> = (EhFrame<EndianSlice<'a, RunTimeEndian>>, BaseAddresses);
 
-/// The unwind tables of a file, and what their addresses are relative to; None without tables.
+/// Returns the unwind tables of a file, and the bases of their relative addresses; None without tables.
 fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<EhFrameSection<'a>>> {
     let section = file.section_by_name(".eh_frame")?;
     let data = match section.data() {
@@ -73,8 +73,8 @@ fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<EhFrameSection<'
     Some(Ok((frames, bases)))
 }
 
-/// Row of an unwind table: the frame before an instruction. Compilers let no jump lead from one row to another: whoever unwinds could
-/// not tell which is right.
+/// A row of an unwind table: the frame before an instruction. Compilers emit no jump from one row into another with a
+/// different frame, because unwinding would then be ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnwindRow {
     /// Register from which the canonical frame address is counted (DWARF number), and the distance in bytes.
@@ -92,7 +92,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Reads the rows of a file; `None` without tables that can be read.
+    /// Reads the rows of a file; `None` if it has no readable tables.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let file = object::File::parse(bytes).ok()?;
         let tables = tables(&file)?.ok()?;
@@ -127,7 +127,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The entries of a file that has only their index, `.eh_frame_hdr`: each reaches to the next one, or to the end of its section.
+/// Returns the entries of a file that has only their index, `.eh_frame_hdr`. Each entry extends to the next one, or to
+/// the end of its section.
 fn of_index(file: &object::File<'_>) -> Result<Vec<Unwound>> {
     let Some(section) = file.section_by_name(".eh_frame_hdr") else { return Ok(Vec::new()) };
     let damaged = |error: &dyn std::fmt::Display| {
@@ -164,9 +165,10 @@ fn of_index(file: &object::File<'_>) -> Result<Vec<Unwound>> {
 }
 
 impl Binary {
-    /// Adds the functions of a stripped file that have no symbol, each under its address as linked: `0x4a10`. Their
+    /// Adds the functions of a stripped file that have no symbol, each under its address in the file: `0x4a10`. Their
     /// starts come from the unwind tables; code in a named function or in the procedure linkage table is left out.
-    /// Nothing is added without a build-id, because addresses mean something only in one build, or from damaged tables.
+    /// Nothing is added without a build-id, because addresses are meaningful in a single build only, nor from damaged
+    /// tables.
     #[must_use]
     pub fn with_nameless(mut self, bytes: &[u8]) -> Self {
         if self.symbols_from != SymbolSource::DynamicSymbols || self.build_id.is_none() {
@@ -219,7 +221,7 @@ impl Binary {
     }
 }
 
-/// Ranges of code that named functions cover, for ascending questions.
+/// Ranges of code that named functions cover, for queries by ascending address.
 struct NamedRanges {
     /// By address: first byte, and the furthest end of all functions up to here.
     ranges: Vec<(u64, u64)>,

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Adds the counts of blocks.
 ///
 /// # Errors
-/// When debug information is damaged.
+/// If debug information is damaged.
 pub(super) fn add(
     profile: &mut Profile,
     recording: &Recording,
@@ -69,7 +69,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// A map of a DSO; `None` if it has none, or one that is not read here.
+/// Returns a map of a DSO; `None` if it has none, or one in an unsupported form.
 fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) -> Result<Option<Map>> {
     match read {
         Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
@@ -136,8 +136,8 @@ impl FunctionBlockCounts {
         self.last() > u32::try_from(1000 + 16 * known).ok()
     }
 
-    /// The hash of its graph and its counts; `None` if it did not run, or its graph is not known. Nothing is known
-    /// about blocks without code.
+    /// Returns the hash of its graph, and its counts; `None` if it did not run, or its graph is unknown. Nothing is
+    /// known about blocks without code.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
         let is_unknown = |block: &u32| {
@@ -188,10 +188,10 @@ impl BlockFunctions<'_> {
         FunctionKey::new(Some(self.label.as_bytes()), whole.as_bytes(), file.map(str::as_bytes))
     }
 
-    /// Counts of what was executed. A block's count is the median of the counts of its instructions: compilers merge
-    /// equal instructions of several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that
-    /// begin at `unwatched` are unknown unless other code of theirs has a count. Functions with fewer executions of
-    /// blocks than `least` have none.
+    /// Returns the counts of executed code. The count of a block is the median count of its instructions, because
+    /// compilers merge equal instructions of several blocks, and callgrind adds the executions of a linkage stub to the
+    /// call. Blocks that begin at `unwatched` are unknown unless another part of their code has a count. Functions with
+    /// fewer executions of blocks than `least` get no counts.
     fn executed(
         &self,
         stretches: &[(u64, u64, u128)],
@@ -234,8 +234,8 @@ impl BlockFunctions<'_> {
         functions
     }
 
-    /// Counts of what was sampled: a block's cost per [`SAMPLED_BYTES`] of its code, because a sampler hits larger
-    /// blocks more often.
+    /// Returns the counts of sampled code: the cost of a block per [`SAMPLED_BYTES`] of its code, because a sampler
+    /// hits larger blocks more often.
     fn sampled(
         &self,
         samples: &[(&Spot, u128)],

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) struct Loaded {
     bytes: Vec<u8>,
     binary: Binary,
-    /// Base name, where the recording has none.
+    /// Base name, if the recording has none.
     name: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn load(
         let build_id = dso.build_id.as_deref();
         let Some(bytes) = files.binary(&dso.path, build_id) else { return Ok(None) };
         let is_chosen = files.is_chosen(&dso.path, build_id);
-        // Recordings with names come from other machines, too: their files are not this machine's.
+        // Recordings with names may come from another machine, so the files of this machine are not theirs.
         let can_miss = || !is_chosen && (!nameless[index] || files.names_some());
         match load_one(dso, bytes, files, settings) {
             Ok(loaded) if is_from_elsewhere && !is_chosen && !loaded.has_recorded_id(dso) => {
@@ -69,7 +69,7 @@ fn is_from_elsewhere(recording: &Recording, files: &dyn Files) -> bool {
     recording.origin.host.as_ref().zip(files.host().as_ref()).is_some_and(|(recorded, here)| recorded != here)
 }
 
-/// True for each DSO, by id, in which something happened.
+/// True for each DSO, by id, for which events were recorded.
 fn used(recording: &Recording) -> Vec<bool> {
     with_one(recording, |_| true)
 }
@@ -195,7 +195,7 @@ impl<'a> Dsos<'a> {
             }
             let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
             let there = view.by_name(name, None);
-            // Many other programs call the same library functions, so these are no proof.
+            // Many other programs call the same library functions, so these prove nothing.
             if matches!(there, NameMeaning::Import) {
                 continue;
             }
@@ -226,7 +226,7 @@ impl<'a> Dsos<'a> {
         owners.next().filter(|_| owners.next().is_none())
     }
 
-    /// Finds the size of the exported function of this name in the DSO of this label, if the DSO is available.
+    /// Returns the size of the exported function of this name in the DSO with this label, if the DSO is available.
     pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
         let functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
@@ -267,7 +267,7 @@ impl<'a> Dsos<'a> {
         ids.filter(|id| nameless[id.0 as usize] && self.view(*id).is_some() && !known(id)).collect()
     }
 
-    /// The DSO as it was recorded.
+    /// The DSO in the form of the recording.
     pub(super) fn recorded(&self, id: DsoId) -> &RecordedDso {
         &self.recorded[id.0 as usize]
     }
@@ -332,7 +332,7 @@ pub(super) enum At<'a> {
 /// Meaning of a name in a binary.
 pub(super) enum NameMeaning<'a> {
     Unknown,
-    /// No function of the binary, but one that it calls through a stub.
+    /// The binary does not define a function of this name, but calls one through a stub.
     Import,
     Function {
         function: &'a BinaryFunction,
@@ -378,8 +378,8 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// True if `inside` is the offset of the local entry point, where calls from the same DSO land: on 64-bit Power
-    /// they skip the two instructions that find the table of contents.
+    /// True if `inside` is the offset of the local entry point, which is the target of calls from the same DSO. On
+    /// 64-bit Power they skip the two instructions that find the table of contents.
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
@@ -404,9 +404,9 @@ impl<'a> BinaryView<'a> {
 
     /// True if an instruction begins at this address, counted from the first byte of its function. `None` if unknown.
     pub(super) fn is_instruction(&self, address: u64) -> Option<bool> {
-        /// Bytes of code that are looked through for one address.
+        /// Largest number of bytes of code that are decoded for one address.
         const LONGEST: u64 = 1 << 14;
-        // Where all instructions have one size, every sampled address fits.
+        // If all instructions have the same size, every sampled address fits.
         let isa = Isa::of(self.binary.arch.as_deref().filter(|_| self.has_odd_instructions()));
         let function = self.index.function_at(address)?;
         if address - function.address > LONGEST {
@@ -427,12 +427,12 @@ impl<'a> BinaryView<'a> {
         self.binary.symbols_from == SymbolSource::DynamicSymbols
     }
 
-    /// True if this function is known by its address alone.
+    /// True if the address of this function is its only name.
     pub(super) fn is_nameless(&self, function: &BinaryFunction) -> bool {
         self.binary.is_nameless(function)
     }
 
-    /// The file of a local function that shares its name with another of the binary.
+    /// Returns the file of a local function that shares its name with another function of the binary.
     fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
         if function.local && self.same_named_locals.contains(function.name.as_str()) {
             function.file.as_deref()
@@ -450,7 +450,8 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// Bytes from an address to the next jump, call or return, or to the end of this many instructions.
+    /// Returns the number of bytes from an address to the next jump, call or return, or to the end of this many
+    /// instructions.
     pub(super) fn straight(&self, address: u64, most: usize) -> u64 {
         let start = self.binary.file_offset_of_address(address).and_then(|start| usize::try_from(start).ok());
         let code = start.and_then(|start| self.bytes.get(start..)).unwrap_or_default();
@@ -475,7 +476,8 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// The function of this name; among local functions of the same name, that of the recorded source file.
+    /// Returns the function of this name. Among local functions of the same name, the one from the recorded source file
+    /// is returned.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> NameMeaning<'a> {
         let Some(candidates) = self.by_name.get(name) else {
             if self.imports.contains(name) {
@@ -519,8 +521,8 @@ impl<'a> BinaryView<'a> {
     }
 }
 
-/// The label of a DSO: its soname, else the base name of the recorded path. A base name with a backslash may be a path of
-/// another system, and is none.
+/// Returns the label of a DSO: its soname, otherwise the base name of the recorded path. A base name with a backslash
+/// may be the path of another system, so it is not used.
 #[must_use]
 pub fn label(path: &str, soname: Option<&str>) -> Option<String> {
     let name = soname.map_or_else(|| base_name(path), base_name);

@@ -23,14 +23,14 @@ use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Bytes of code for which samples are counted.
+/// Samples are counted per this many bytes of code.
 pub(super) const SAMPLED_BYTES: u128 = 64;
 
 /// Recorded executions or samples of the code of a DSO.
 pub(super) enum CodeEvidence<'a> {
     /// Executions of code.
     Executed(ExecutedCode<'a>),
-    /// Samples with their costs, and the least cost of a function that is evidence.
+    /// Samples with their costs, and the least cost that makes a function's samples evidence.
     Sampled(&'a [(&'a Spot, u128)], u128),
 }
 
@@ -40,9 +40,9 @@ pub(super) struct ExecutedCode<'a> {
     pub(super) stretches: &'a [(u64, u64, u128)],
     /// Beginnings of code without a known count.
     pub(super) unwatched: &'a [u64],
-    /// Least number of executions of a function that is evidence.
+    /// Least number of executions that makes a function's counts evidence.
     pub(super) least: u128,
-    /// Nothing is known of functions without executions.
+    /// True if nothing is known about functions without executions.
     pub(super) of_executed_functions: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct ExecutedCode<'a> {
 #[derive(Clone, Copy)]
 struct StatementExecutions {
     executions: u128,
-    /// All of them were of code that was not moved.
+    /// True if all of them are from code that was not moved.
     is_firm: bool,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn add(
     }
 }
 
-/// The count of each final block, where it is known, and the executions in blocks without statements.
+/// Returns the count of each final block, if known, and the number of executions in blocks without statements.
 fn counts_of_code(
     map: &EarlyMap,
     view: &BinaryView<'_>,
@@ -166,7 +166,7 @@ fn counts_of_code(
     (counts, unknown)
 }
 
-/// The function at an address, a cold part under the name of its function.
+/// Returns the function at an address; for a cold part, the function that it belongs to.
 fn function_at<'a>(view: &BinaryView<'a>, address: u64) -> Option<&'a str> {
     let Ok(At::Function { function, .. }) = view.at_address(address) else { return None };
     Some(split_from(&function.name).unwrap_or(&function.name))
@@ -194,7 +194,7 @@ fn count_of_block(mut statements: Vec<StatementExecutions>) -> Option<u64> {
     Some(u64::try_from(middle.executions).unwrap_or(u64::MAX))
 }
 
-/// Adds the counters of a function, given those of its blocks.
+/// Adds the counters of a function, computed from the counts of its blocks.
 fn add_function(
     profile: &mut Profile,
     key: Option<FunctionKey>,
@@ -253,7 +253,7 @@ fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<VariantCounts> {
     Some(counted)
 }
 
-/// Identity of a function: that of the DSO where it has it, else that of its unit.
+/// Returns the identity of a function: from the DSO if it has the function, otherwise from its unit.
 fn identity(view: &BinaryView<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) -> Option<FunctionKey> {
     let name = std::str::from_utf8(&graph.name).ok()?;
     let unit = std::str::from_utf8(&unit.name).ok().filter(|_| graph.is_local);

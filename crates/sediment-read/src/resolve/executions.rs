@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Executed code of a recording, by DSO and address.
+//! Collects the executed code of a recording, by DSO and address.
 
 use super::dsos::BinaryView;
 use crate::read::{AddressId, DsoId, ExecutedInstruction, Recording, Spot, StraightRun};
@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct RecordedCode<'a> {
     executed: Vec<&'a ExecutedInstruction>,
     runs: Vec<&'a StraightRun>,
-    /// Begins of blocks that could not be watched.
+    /// Beginnings of blocks that could not be watched.
     pub(super) unwatched: Vec<&'a Spot>,
-    /// Costs by place.
+    /// Costs by position.
     pub(super) samples: Vec<(&'a Spot, u128)>,
 }
 
@@ -81,7 +81,7 @@ impl Stretches {
         }
     }
 
-    /// An instruction that several functions or parts list was executed for each of them.
+    /// If several functions or parts list an instruction, it was executed for each of them.
     fn add_executed(&mut self, executed: &[&ExecutedInstruction], bias: u64) {
         for executed in executed {
             let address = executed.address.wrapping_sub(bias);

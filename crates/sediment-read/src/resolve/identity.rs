@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence that a file is the recorded one, if there is no build-id.
 //!
-//! A file is the recorded one if it has not changed under its path since the recording began (time of the last change, inode), or if
-//! the recorded addresses fit its code: a call ends at each return address, an instruction begins at each sampled one. If addresses or
-//! mappings do not fit, it is another file. For all other files nothing is proved; they are used with a warning.
+//! A file is the recorded one if it has not changed under its path since the recording began (time of the last change,
+//! inode), or if the recorded addresses fit its code: a call ends at each return address, an instruction begins at each
+//! sampled one. If addresses or mappings do not fit, it is another file. Nothing is proved for all other files; they
+//! are used with a warning.
 
 use super::dsos::{BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Inode, Recording, Spot, TransferKind};
@@ -11,15 +12,15 @@ use sediment_core::binary::{FileFacts, Files};
 use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Recorded addresses that must fit a file's code to prove that it is the recorded file.
+/// Number of recorded addresses that must fit a file's code to prove that it is the recorded file.
 const ENOUGH: usize = 12;
 /// At most one in this many addresses may be misplaced, because of hand-written code or interrupts inside an
 /// instruction.
 const DOUBT: usize = 8;
-/// Addresses of one file that are looked at, evenly spread.
+/// Largest number of addresses of one file that are examined, evenly spread.
 const MOST: usize = 4096;
 
-/// A file that was used though nothing shows that it is the recorded one.
+/// A file that was used, although nothing shows that it is the recorded one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unproven {
     /// The recorded path.
@@ -105,7 +106,7 @@ pub(super) struct FileDoubts {
 /// Looks for evidence that each file without a build-id is the recorded one.
 ///
 /// # Errors
-/// When one that was asked for is certainly another file.
+/// If a file requested by the user is certainly another one.
 pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Result<FileDoubts> {
     let (mut unproven, mut others) = (Vec::new(), Vec::new());
     let ids = dsos.without_build_id(recording);
@@ -175,7 +176,7 @@ fn doubt(recording: &Recording, id: DsoId, facts: FileFacts, files: &dyn Files) 
         (Some(began), _) if facts.changed > began => Some(Doubt::Changed),
         (_, Some(false)) => Some(Doubt::OtherInode),
         (Some(_), _) => None,
-        // An inode is used again for another file.
+        // The inode number may be used again for another file.
         (None, _) => Some(Doubt::NoEvidence),
     }
 }
@@ -197,7 +198,7 @@ fn foreign_part(recording: &Recording, view: &BinaryView<'_>, id: DsoId) -> Opti
     file.mapped.iter().copied().find(|(offset, _)| !code.is_empty() && !overlaps(*offset))
 }
 
-/// Addresses of one file by what must be there.
+/// Addresses of one file, by what must be at them.
 #[derive(Default)]
 struct Addresses {
     /// The byte before a return address, or an instruction that branches.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of a recording came into the profile, and what most of the rest was.
+//! Computes how much of a recording came into the profile, and the main reasons for losing the rest.
 
 use crate::read::Recording;
 use sediment_core::profile::Profile;
@@ -54,7 +54,7 @@ impl ImportedShare {
     /// The weight that is kept, in per cent; 100 for a recording without weights.
     #[must_use]
     pub fn percent(&self) -> f64 {
-        // Only for display and thresholds: the quotient of two floats is near enough.
+        // The quotient of two floats is exact enough, because it is only used for display and thresholds.
         if self.of == 0 { 100.0 } else { 100.0 * self.kept as f64 / self.of as f64 }
     }
 }

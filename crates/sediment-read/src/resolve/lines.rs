@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
 
-/// Executions by line of the DSOs whose label is wanted, in the way that LLVM finds them. A line counts as its most
-/// executed instruction; with samples, as the instruction with the most samples.
+/// Returns executions by line for the DSOs with a wanted label, counted as LLVM does: a line has the count of its most
+/// executed instruction or, with samples, of the instruction with the most samples.
 ///
 /// # Errors
-/// When a binary is damaged or is not the recorded one, and when nothing executed has a line.
+/// If a binary is damaged or is not the recorded one, and if no executed code has a line.
 pub fn lines(
     recording: &Recording,
     files: &dyn Files,
@@ -60,7 +60,7 @@ pub fn lines(
 /// counts, as in Go's compiler: the call into the sampled code.
 ///
 /// # Errors
-/// When a binary is damaged or is not the recorded one, and when no call has a line.
+/// If a binary is damaged or is not the recorded one, and if no call has a line.
 pub fn call_sites(
     recording: &Recording,
     files: &dyn Files,
@@ -161,7 +161,7 @@ impl InlineSources {
     }
 }
 
-/// The address of a place; of a function known by name, its first byte.
+/// Returns the address of a place; for a function known by name, the address of its first byte.
 fn address_in(view: &BinaryView<'_>, spot: &Spot) -> Option<u64> {
     match spot {
         Spot::Symbol { name, .. } => Some(view.only(std::str::from_utf8(name).ok()?)?.address),
@@ -191,7 +191,7 @@ fn site_of(frame: &InlineFrame<'_>) -> LinePosition {
     LinePosition::of(frame.line, frame.first_line, if frame.is_of_llvm { frame.discriminator } else { 0 })
 }
 
-/// The body that the innermost of these functions has there.
+/// Returns the body that the innermost of these functions has at this place.
 fn body_of<'a>(lines: &'a mut LineCounts, frames: &[InlineFrame<'_>]) -> Option<&'a mut Body> {
     let mut outer = frames.last().filter(|frame| frame.first_line > 0)?;
     let mut body = lines.functions.entry(outer.name.to_owned()).or_default();
@@ -202,7 +202,7 @@ fn body_of<'a>(lines: &'a mut LineCounts, frames: &[InlineFrame<'_>]) -> Option<
     Some(body)
 }
 
-/// Adds the targets of calls, where the recording has the address of the call.
+/// Adds the targets of calls, if the recording has the addresses of the calls.
 fn add_calls(lines: &mut LineCounts, recording: &Recording, dsos: &Dsos, sources: &InlineSources) {
     for (from, to, kind, count) in recording.transfers() {
         let is_address = !matches!(recording.addresses()[from.0 as usize].spot, Spot::Symbol { .. });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Addresses and printed symbols to functions, once.
+//! Converts addresses and printed symbols to functions, once.
 //!
 //! Steps: load the available binaries (`dsos`), find the meaning of every recorded address (`AddressMeanings`), replace stubs of the
 //! procedure linkage table by the functions they lead to, and add up the transfers between functions.
 //!
-//! The identity of a function is the same everywhere (docs/profile-format.md): the label of its DSO, its name, and
-//! its file where the DSO has several local functions of that name. Everything else of the recording (addresses,
-//! paths) ends here.
+//! The identity of a function is the same everywhere (docs/profile-format.md): the label of its DSO, its name, and its
+//! file if the DSO has several local functions of this name. Everything else of the recording (addresses, paths) is not
+//! used after this step.
 
 mod blocks;
 mod dsos;
@@ -36,9 +36,10 @@ use std::collections::{BTreeSet, HashMap};
 /// Settings of [`resolve_with`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResolveSettings {
-    /// Uses a binary whose build-id is not the recorded one, or that recorded addresses do not fit, at the risk of naming the wrong functions.
+    /// Uses a binary even if its build-id is not the recorded one, or the recorded addresses do not fit it. Functions
+    /// may then get wrong names.
     pub ignore_build_id: bool,
-    /// Loses what was recorded in a binary that is another build now, or damaged, in place of failing.
+    /// Skips the events in a binary that is damaged or is another build now, instead of failing.
     pub skip_other_builds: bool,
 }
 
@@ -57,29 +58,29 @@ pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Ski
 pub struct Resolved {
     /// The profile.
     pub profile: Profile,
-    /// The function of each address, by [`AddressId`]; None for addresses that are no function.
+    /// The function of each address, by [`AddressId`]; None for addresses outside of functions.
     pub functions: Vec<Option<FunctionIndex>>,
     /// Items skipped here, not those that the reader skipped; weights are calls.
     pub skipped: Skipped,
-    /// The DSOs in which something was lost because they are stripped.
+    /// The stripped DSOs in which something was lost.
     pub stripped: Vec<Stripped>,
     /// Calls or own cost of the recording that came into the profile.
     pub imported: ImportedShare,
-    /// The files that were used though nothing shows that they are the recorded ones.
+    /// The files that were used although nothing shows that they are the recorded ones.
     pub unproven: Vec<Unproven>,
 }
 
 /// Turns addresses into functions: symbols are parsed, addresses looked up in the binaries that `files` has.
 ///
-/// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source
-/// is neither a return nor a jump (known on x86, AArch64, RISC-V, s390x and POWER); between addresses that are known
-/// by name alone, when the names differ. Transfers that are not calls are subtracted from the total: the profile's
-/// total is all counted calls, also those with an unresolved end. A transfer with one unresolved end keeps its other
-/// end as a function.
+/// A [`TransferKind::Branch`] is a call if it leads from one function to the first byte of another, and its source is
+/// neither a return nor a jump (known on x86, AArch64, RISC-V, s390x and POWER). If only the names of both ends are
+/// known, it is a call if these differ. Transfers that are not calls are subtracted from the total: the profile's total
+/// is the number of all counted calls, including those with an unresolved end. If one end of a transfer is unresolved,
+/// the function at the other end is kept.
 ///
 /// # Errors
-/// When an available binary is damaged, not the one that was recorded, or without any of the recorded names, and when
-/// nothing of the recording can be resolved, with what was missing.
+/// If an available binary is damaged, is not the recorded one or has none of the recorded names; and if nothing in the
+/// recording can be resolved, with a list of what is missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: ResolveSettings) -> Result<Resolved> {
     let mut skipped = Skipped::default();
     let mut loaded = dsos::load(recording, files, settings, &mut skipped)?;
@@ -173,7 +174,7 @@ impl AddressMeanings {
             if definers.is_empty() {
                 definers = dsos.definers(name);
             }
-            // Two that define it leave open which one was called.
+            // If two files define it, it is unclear which one was called.
             let dso =
                 if definers.len() == 1 { definers.first().map(|label| (*label).to_owned()) } else { None };
             let size = dso.as_ref().and_then(|label| dsos.global_size(label, name));
@@ -199,8 +200,8 @@ impl AddressMeanings {
     }
 }
 
-/// The one function that the stubs of each name led to, by its own name: the executed variant of an indirect
-/// function, or another name of the same code. `None` if they led to several.
+/// The function to which all stubs of a name led, by its own name: the executed variant of an indirect function, or
+/// another name of the same code. `None` if they led to several functions.
 fn led_to<'a>(
     recording: &Recording,
     ends: &'a [AddressMeaning],
@@ -223,12 +224,12 @@ fn led_to<'a>(
     led_to
 }
 
-/// True for the function of the dynamic linker that a stub calls the first time.
+/// True for the dynamic linker's function that a stub calls the first time.
 fn binds_stubs(name: &str) -> bool {
     name.starts_with("_dl_runtime_resolve")
 }
 
-/// Collects the files that the recording itself names for functions of one name, if no symbol table is available.
+/// The files that the recording itself gives for functions of one name, if no symbol table is available.
 struct SourceFilesByName(HashMap<(Option<String>, String), BTreeSet<String>>);
 
 impl SourceFilesByName {
@@ -285,7 +286,7 @@ fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> 
             Some(name) => AddressMeaning::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
             None => AddressMeaning::Lost(Nowhere::Unacceptable),
         },
-        // If a label has two builds, the build of an address is not known.
+        // If two builds have this label, the build of an address is unknown.
         Ok(dsos::At::Function { function, .. })
             if view.is_nameless(function) && label.is_none_or(|label| dsos.build_ids(label).len() != 1) =>
         {
@@ -342,11 +343,11 @@ fn end_of_symbol(
             dsos::NameMeaning::Unknown => {
                 skipped.add(Reason::UnknownSize, 0, &key.name);
             }
-            // Tracers name what a program calls by the stub in the program.
+            // Tracers give a called function the name of the stub in the program.
             dsos::NameMeaning::Import => return AddressMeaning::Stub { name: key.name, first_byte: None },
             dsos::NameMeaning::Function { function, file } => {
                 key.file = file.map(str::to_owned);
-                // A tool may have printed another form of it.
+                // A tool may have printed this name in another form.
                 if key.name != function.name && acceptable(function.name.as_bytes()).is_some() {
                     key.name.clone_from(&function.name);
                 }
@@ -376,7 +377,7 @@ fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
     profile
 }
 
-/// Adds every function, by address; None for addresses that are no function.
+/// Adds every function, by address; None for addresses outside of functions.
 fn add_functions(
     profile: &mut Profile,
     ends: &AddressMeanings,
@@ -445,7 +446,8 @@ fn add_transfers(
             skipped.add(why.of(amount), count, dsos.example(&recording.addresses()[place.0 as usize]));
             continue;
         };
-        // Whoever called the stub called what it leads to: the passage between the two is no second call.
+        // The caller of the stub called the stub's target, so the step from the stub to its target is not a second
+        // call.
         let from_stub =
             matches!(source, AddressMeaning::Stub { .. }) && !binds_stubs(&profile.key(callee).name);
         let one_function = same || profile.key(caller).name == profile.key(callee).name;
@@ -512,7 +514,7 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         .with_hint("is the recording damaged, or are its numbers not counts?"))
 }
 
-/// Sets the build-id of each cluster: the addresses of unnamed functions hold for that build only.
+/// Sets the build-id of each cluster, because the addresses of unnamed functions are valid for this build only.
 fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
     let labels: Vec<String> = profile.dsos().keys().cloned().collect();
     for label in &labels {
@@ -546,7 +548,8 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
         )
         .with_hint("give the recorded program with --binary; --ignore-build-id continues anyway"));
     }
-    // With several, what was recorded says itself where each function is, and had symbols that are not here.
+    // If there are several DSOs, the recording itself says where each function is. It was made with symbols that are
+    // not available here.
     let everywhere: BTreeSet<_> = recording.addresses().iter().map(|place| place.dso).collect();
     match found.first_key_value() {
         Some((id, (names, _))) if everywhere.len() == 1 => Err(Error::new(ErrorCode::WrongBinary,format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names functions without names, by the debug file of the build that their addresses belong to.
+//! Gives names to functions without names, from the debug file of the build that their addresses belong to.
 //!
 //! A function takes the name that a recording of the unstripped file would have given it: the name of the function that
 //! contains its address. Two addresses in one function become one, and their numbers are added.
@@ -24,10 +24,11 @@ pub struct NamingOutcome {
     pub left: usize,
 }
 
-/// Names what `files` has debug files for; the outcome of each DSO that had functions without names, by label.
+/// Gives names to the functions for which `files` has debug files. Returns the outcome for each DSO that had functions
+/// without names, by label.
 ///
 /// # Errors
-/// When a debug file is damaged, of another build, or without symbols, or when an address is outside the code of the
+/// If a debug file is damaged, belongs to another build or has no symbols, or if an address is outside the code of the
 /// file.
 pub fn name(profile: &Profile, files: &dyn Files) -> Result<(Profile, Vec<NamingOutcome>)> {
     let mut outcomes = Vec::new();

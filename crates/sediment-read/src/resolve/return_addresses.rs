@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that a binary is the executed one, where the recording does not name its build: by the addresses that calls
-//! return to.
+//! Checks by return addresses that a binary is the executed one, if the recording does not name its build.
 //!
 //! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address. In
 //! the executed binary, a call instruction ends at each of these addresses. If calls are not known, each address must
@@ -12,14 +11,13 @@ use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Divisor: the part of the addresses that may be misplaced without doubt about the whole: code without symbols, or
-/// written by hand.
+/// One in this many addresses may be misplaced without raising doubt: code may lack symbols, or be written by hand.
 const DOUBT: usize = 8;
 
 /// Refuses binaries that the recorded addresses do not fit.
 ///
 /// # Errors
-/// When they do not, with what does not fit.
+/// If the addresses do not fit, with what does not fit.
 pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let mut found: BTreeMap<DsoId, Findings> = BTreeMap::new();
     let calls = recording.transfers().into_iter().filter(|(_, _, kind, _)| *kind == TransferKind::Call);
@@ -35,7 +33,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
             None if !names_counting(view) => false,
             None => match view.at_address(*address) {
                 Ok(At::Function { function, .. }) => findings.functions.insert(function.address),
-                // The code of a stripped binary has no functions to speak of.
+                // A stripped binary has almost no functions.
                 _ => view.is_stripped(),
             },
         };

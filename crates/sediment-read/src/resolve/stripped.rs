@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts what is lost, or an address in place of a name, because a program or library is stripped, so that the user learns where to
-//! find its symbols.
+//! Counts the events that are lost, or get an address as their name, because a program or library is stripped. So the
+//! user learns which symbols to look for.
 
 use super::dsos::{self, Dsos};
 use super::{AddressMeaning, AddressMeanings, ResolveSettings};
@@ -15,21 +15,21 @@ use std::collections::BTreeMap;
 pub struct Stripped {
     /// Its path as recorded; private.
     pub path: String,
-    /// Its build-id, where recorded.
+    /// Its build-id, if recorded.
     pub build_id: Option<String>,
     /// Calls with an end there.
     pub calls: u128,
     /// Own cost there, in the source's event.
     pub cost: u128,
-    /// True if it is kept in the profile, under addresses as linked; false if it is lost.
+    /// True if its functions are kept in the profile under their addresses in the file; false if they are lost.
     pub by_address: bool,
 }
 
-/// The stripped DSOs of a recording in which something is lost, the most first. For a recording that cannot be resolved;
-/// [`super::Resolved`] has them for one that can.
+/// Returns the stripped DSOs of a recording that cannot be resolved, those with the greatest loss first. If the
+/// recording can be resolved, [`super::Resolved`] has them.
 ///
 /// # Errors
-/// When an available binary is damaged or not the one that was recorded.
+/// If an available binary is damaged or is not the recorded one.
 pub fn stripped(
     recording: &Recording,
     files: &dyn Files,
@@ -52,7 +52,7 @@ pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &AddressMeanings
         Some((dsos.stripped(&recording.addresses()[place.0 as usize])?, by_address))
     };
     for (from, to, kind, count) in recording.transfers() {
-        // A call inside one DSO is one call that is lost there.
+        // A call inside one DSO is a single lost call.
         let mut there = [lost(from), lost(to)];
         if there[0] == there[1] {
             there[1] = None;
