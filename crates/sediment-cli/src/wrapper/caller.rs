@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The caller of the wrapper, and where it looks for its linker.
+//! Finds the caller of the wrapper, and the folders in which it looks for its linker.
 //!
-//! GCC names its search path in COMPILER_PATH, and passes that and COLLECT_GCC to its programs. clang searches the folders of
-//! `-B`, COMPILER_PATH, then its own, and passes nothing on. Any other caller (make, a shell) takes the first on PATH.
+//! GCC passes its search path to its programs in COMPILER_PATH, and also passes COLLECT_GCC. clang searches the folders
+//! of `-B`, COMPILER_PATH, then its own, and passes nothing on. Any other caller (make, a shell) takes the first on
+//! PATH.
 
 use super::called_as;
 use crate::files;
@@ -12,12 +13,12 @@ use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A variable of the environment, if it is not empty.
+/// Returns a variable of the environment, if it is not empty.
 pub(super) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The folders of a list such as PATH, each once; an empty one is the current folder.
+/// Returns the folders of a list such as PATH, each once; an empty entry is the current folder.
 pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for folder in std::env::split_paths(list) {
@@ -30,7 +31,7 @@ pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
     folders
 }
 
-/// The caller of the wrapper: its compiler family decides where to look for linkers.
+/// The caller of the wrapper. Its compiler family decides where to look for linkers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WrapperCaller {
     Gcc,
@@ -129,7 +130,7 @@ fn compiler(name: &str) -> Option<CallingCompiler> {
     }
 }
 
-/// The folders of `-B` on a compiler's command line.
+/// Returns the folders of `-B` on a compiler's command line.
 fn prefixes(words: &[OsString]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut words = words.iter().skip(1);
@@ -143,7 +144,7 @@ fn prefixes(words: &[OsString]) -> Vec<PathBuf> {
     found
 }
 
-/// The command line of a process, in as few system calls as it takes.
+/// Returns the command line of a process, with as few system calls as possible.
 fn words_of(process: u32) -> Vec<OsString> {
     let mut bytes = vec![0; 32 << 10];
     let mut length = 0;
@@ -163,11 +164,11 @@ fn words_of(process: u32) -> Vec<OsString> {
     words
 }
 
-/// The process that started another.
+/// Returns the process that started another.
 fn parent(process: u32) -> Option<u32> {
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     let text = String::from_utf8_lossy(&stat);
-    // The name of the program may hold anything.
+    // The name of the program may contain any characters.
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 

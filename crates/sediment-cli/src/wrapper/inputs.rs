@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inputs of a link that the linker can read again.
+//! Reads the inputs of a link that the linker can read again.
 
 use crate::files;
 use sediment_core::binary::objects::{ArchiveUse, InputObjects};
@@ -32,7 +32,7 @@ pub(super) fn is_read_once(found: &Metadata) -> bool {
     kind.is_fifo() || kind.is_socket() || kind.is_block_device() || (kind.is_char_device() && !is_null())
 }
 
-/// Collects the functions that are linked, from the files that can be read.
+/// Collects the linked functions from the files that can be read.
 pub(super) fn read(line: &LinkLine) -> InputObjects {
     let lto = line.plugin.is_some();
     let mut objects = InputObjects::default();
@@ -62,7 +62,7 @@ pub(super) fn read(line: &LinkLine) -> InputObjects {
     objects
 }
 
-/// Path of an input; None for a shared library, which has nothing to place.
+/// Path of an input; None for a shared library, which has no functions to place.
 fn path_of(input: &LinkInput, line: &LinkLine) -> Option<PathBuf> {
     let name = match input {
         LinkInput::Path(path) => return Some(PathBuf::from(path)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A detour for linkers that read no ordering file but keep the sequence within an object: GNU ld first joins all objects into one, in the
-//! given order; the linker then links this object in their place.
+//! A detour for linkers that read no ordering file, but keep the sequence within an object: GNU ld first joins all
+//! objects into one, in the order. Then the linker links this object instead of the others.
 
 use super::WrappedLink;
 use super::linker::RealLinker;
@@ -16,7 +16,7 @@ pub(super) struct Joiner {
 }
 
 impl Joiner {
-    /// The detour for a link, or the reason against it.
+    /// Returns the detour for a link, or the reason against it.
     pub(super) fn find(link: &WrappedLink<'_>, complete: bool) -> std::result::Result<Self, String> {
         if !plan::keeps_order_of_objects(&link.linker.version()) {
             return Err("the linker may not keep the order of objects".to_owned());
@@ -27,7 +27,7 @@ impl Joiner {
         Ok(Self { gnu_ld, positions })
     }
 
-    /// Makes the object, and gives the linker's arguments with it.
+    /// Makes the object, and returns the linker's arguments with it.
     pub(super) fn join(
         &self,
         arguments: &[OsString],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Further links of an output that is linked in order: without the order and with it, each with unused functions of several sizes in front of
-//! all others. Their time shows what the luck of layout is worth.
+//! Makes further links of an ordered output, without and with the order. Each has an unused function of another size
+//! before all others. Their times show the effect of layout luck.
 //!
 //! `SEDIMENT_LAYOUTS` names a folder with objects `1.o`, `2.o`, …, each with the function [`FUNCTION`] in the section
 //! [`SECTION`]. The links are in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They are made
@@ -25,15 +25,15 @@ pub(crate) const LAYOUTS: &str = "SEDIMENT_LAYOUTS";
 pub(crate) const NOISE: &str = "SEDIMENT_NOISE";
 /// File with the name of the output.
 pub(crate) const NAME: &str = "name";
-/// Section of the unused function: linkers place code that is unlikely to run first.
+/// Section of the unused function. Linkers place unlikely code first.
 pub(crate) const SECTION: &str = ".text.unlikely.sediment_padding";
 /// Linkage name of the unused function.
 const FUNCTION: &str = "sediment_eval_padding";
-/// Time limit for the two links with one padding object. If they take longer, no more links are made.
+/// Time limit for the two links with one padding object. If they take longer, no further links are made.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Makes the links, and returns their folder. Returns `None` if no links are asked for, for linkers that read no order, and if a link fails
-/// (this function does not report the failure).
+/// Makes the links, and returns their folder. Returns `None` if no links are requested, if the linker reads no order,
+/// and if a link fails (this function does not report the failure).
 pub(super) fn link(link: &WrappedLink<'_>, ordered: &Ordered, file: &OrderFile) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(LAYOUTS)?);
     if ordered.joiner.is_some() {
@@ -59,8 +59,8 @@ pub(super) fn link(link: &WrappedLink<'_>, ordered: &Ordered, file: &OrderFile) 
     Some(folder)
 }
 
-/// Makes the links of an output that has no order, and returns their folder; `None` if none are asked for, and if a
-/// link fails.
+/// Makes the links of an output without an order, and returns their folder; `None` if none are requested, and if a link
+/// fails.
 pub(super) fn link_unordered(link: &WrappedLink<'_>) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(NOISE)?);
     let name = std::fs::read(asked.join(NAME)).ok()?;
@@ -72,10 +72,10 @@ pub(super) fn link_unordered(link: &WrappedLink<'_>) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// A side: its name, its further arguments, and whether it is in an order.
+/// A side of the comparison: its name, its further arguments, and true if it is ordered.
 type LinkSide<'a> = (&'a str, &'a [OsString], bool);
 
-/// Links each side with each padding object of a folder into another.
+/// Links each side with each padding object of one folder, into another folder.
 fn link_sides(link: &WrappedLink<'_>, objects: &Path, folder: &Path, sides: &[LinkSide<'_>]) -> Option<()> {
     for number in 1.. {
         let object = objects.join(format!("{number}.o"));
@@ -88,7 +88,7 @@ fn link_sides(link: &WrappedLink<'_>, objects: &Path, folder: &Path, sides: &[Li
             let mut arguments: Vec<OsString> = vec![object.clone().into()];
             arguments.extend_from_slice(link.arguments);
             arguments.extend_from_slice(more);
-            // `-u` makes linkers that drop unreferenced code keep the function. The last output counts.
+            // With `-u`, linkers that drop unreferenced code keep the function. The last `-o` counts.
             arguments.extend(["-u", FUNCTION, "-o"].map(OsString::from));
             arguments.push(output.into());
             if !link.linker.run(&arguments, *is_ordered).ok()?.successful() {

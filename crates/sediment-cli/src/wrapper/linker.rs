@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The real linker: finds it, asks for its abilities, and runs it.
+//! Finds the real linker, asks it for its abilities, and runs it.
 
 use super::caller::{WrapperCaller, folders, variable};
 use crate::exit::ExitCode;
@@ -37,8 +37,8 @@ fn is_executable(path: &Path, found: &Metadata) -> bool {
     found.is_file() && (found.mode() & BY_ALL == BY_ALL || access(path, AccessFlags::X_OK).is_ok())
 }
 
-/// The first program that is not this one. If this program is itself among the paths, programs after it come first, so that several copies
-/// call each other in turn and never in a loop.
+/// Finds the first program that is not this one. If this program is itself among the paths, programs after it come
+/// first, so that several copies call each other in turn and never in a loop.
 fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool) -> Option<PathBuf> {
     let itself = std::fs::metadata("/proc/self/exe").or_else(|_| std::fs::metadata(called));
     let own = itself.ok().as_ref().map(identity);
@@ -50,7 +50,7 @@ fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool)
         if Some(known) == own {
             behind = true;
         } else if before.iter().any(|(before, _)| *before == known) || !is_executable(&path, &found) {
-            // Not executable, or the same file as a path before this program.
+            // It is not executable, or is the same file as a path before this program.
         } else if behind {
             return Some(path);
         } else {
@@ -61,14 +61,15 @@ fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool)
     if on_the_way && behind { before.find(|path| !is_wrapper(path)) } else { before.next() }
 }
 
-/// True if a program is a copy of this one, of any release, by a text in it.
+/// True if a program is a copy of this one, of any release. A text in it shows this.
 fn is_wrapper(path: &Path) -> bool {
     const LARGEST: u64 = 1 << 30;
     let text = b"SEDIMENT_LD is not a linker, or is sediment itself";
     files::read_at_most(path, LARGEST).is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text))
 }
 
-/// The linker that GCC would have called: the one of its last `-fuse-ld`, which it names to programs that it calls.
+/// Returns the name of the linker that GCC would have called: the one of its last `-fuse-ld`, which GCC passes on to
+/// the programs that it calls.
 fn chosen_by_gcc() -> String {
     const OPTION: &str = "'-fuse-ld=";
     let options = std::env::var("COLLECT_GCC_OPTIONS").unwrap_or_default();
@@ -79,7 +80,7 @@ fn chosen_by_gcc() -> String {
     }
 }
 
-/// A linker, and the name that it is called by: that decides how it names itself in messages.
+/// A linker, and the name by which it is called, which it uses in its messages.
 #[derive(Debug)]
 pub(super) struct RealLinker {
     path: PathBuf,
@@ -88,8 +89,8 @@ pub(super) struct RealLinker {
 
 impl RealLinker {
     /// Finds the linker that would have run without sediment: the one that `SEDIMENT_LD` names, or the next linker of
-    /// this name on the search path of the calling compiler, or on PATH if no compiler called. `called`: how this
-    /// process was called; `emulation`: the linker emulation of the target.
+    /// this name on the search path of the calling compiler, or on PATH if no compiler called. `called`: the name by
+    /// which this process was called; `emulation`: the linker emulation of the target.
     pub(super) fn find(name: &str, called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Result<Self> {
         let meant = if name == REAL_LD { chosen_by_gcc() } else { name.to_owned() };
         if let Some(given) = variable("SEDIMENT_LD") {
@@ -110,12 +111,12 @@ impl RealLinker {
         })
     }
 
-    /// Another linker, for the machine that is linked for.
+    /// Finds another linker, for the target machine of the link.
     pub(super) fn other(name: &str, called: &OsStr, line: &LinkLine) -> Option<Self> {
         Self::on_the_way(&[name], called, &|| line.emulation.clone())
     }
 
-    /// Finds a linker. The compiler's folders are searched for all of these names, PATH only for the last.
+    /// Finds a linker. The compiler's folders are searched for all of these names, PATH only for the last one.
     fn on_the_way(names: &[&str], called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Option<Self> {
         let caller = WrapperCaller::find();
         let folders = caller.folders();
@@ -157,8 +158,8 @@ impl RealLinker {
         command
     }
 
-    /// Becomes the linker. Everything else of this process stays, including signal dispositions, which `Command::exec`
-    /// would reset.
+    /// Replaces this process by the linker. Everything else of the process stays, including signal dispositions, which
+    /// `Command::exec` would reset.
     pub(super) fn take_over(&self, arguments: &[OsString]) -> Result<ExitCode> {
         let word = |word: &OsStr| {
             CString::new(word.as_bytes())
@@ -173,7 +174,7 @@ impl RealLinker {
         Err(self.cannot_start(&error.into()))
     }
 
-    /// Runs it to its end with the streams of this process.
+    /// Runs the linker to its end with the streams of this process.
     pub(super) fn run_in_place(&self, arguments: &[OsString]) -> Result<ExitStatus> {
         self.command().args(arguments).status().map_err(|error| self.cannot_start(&error))
     }
@@ -183,8 +184,8 @@ impl RealLinker {
             .with_input(files::display(&self.path))
     }
 
-    /// Runs it to its end, and keeps its messages. `with_sections`: link-time optimisation is told to give functions
-    /// sections.
+    /// Runs the linker to its end, and keeps its messages. `with_sections`: link-time optimisation gives functions
+    /// sections of their own.
     pub(super) fn run(&self, arguments: &[OsString], with_sections: bool) -> Result<LinkerRun> {
         const OPTIONS: &str = "COLLECT_GCC_OPTIONS";
         let mut command = self.command();
@@ -199,13 +200,13 @@ impl RealLinker {
         command.stdin(std::process::Stdio::inherit()).output().map_err(|error| self.cannot_start(&error))
     }
 
-    /// Its answer to an option such as --version.
+    /// Returns the linker's answer to an option such as --version.
     fn ask(&self, question: &str) -> String {
         let answer = self.output(self.command().arg(question).env("LC_ALL", "C"));
         answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default()
     }
 
-    /// Its name for itself.
+    /// Returns the linker's own name and version.
     pub(super) fn version(&self) -> String {
         self.ask("--version").lines().next().unwrap_or_default().to_owned()
     }
@@ -227,13 +228,13 @@ impl LinkerRun {
         self.0.status.success()
     }
 
-    /// Prints what it printed.
+    /// Prints the linker's output.
     pub(super) fn pass_on(&self, ui: &Ui) -> Result<()> {
         ui.raw_error(&self.0.stderr);
         ui.raw_result(&self.0.stdout)
     }
 
-    /// The first line of what it complained of.
+    /// Returns the first line of the linker's errors.
     pub(super) fn first_words(&self) -> String {
         let said = String::from_utf8_lossy(&self.0.stderr);
         said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wrapper's log, in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line per link.
+//! Writes the wrapper's log, in the folder that `SEDIMENT_LOG` names: each order, and a line per link in `links.jsonl`.
 //!
 //! A line is a [`LoggedLink`]. Lines are appended, so links of a parallel build do not disturb each other.
 
@@ -17,12 +17,12 @@ use std::time::Duration;
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
 
-/// Outcome of a link that is left without an order because no order beats the linker's layout.
+/// Outcome of a link without an order because no order is better than the linker's layout.
 pub(crate) const BEST_AS_LINKED: &str = "best as linked";
 /// The same outcome in messages.
 pub(super) const STARTS_BEST: &str = "the program starts best as it is linked";
 
-/// True if a build wants its links logged.
+/// True if the build's links must be logged.
 pub(super) fn is_kept() -> bool {
     folder().is_some()
 }
@@ -37,14 +37,14 @@ pub(super) fn output(line: &LinkLine) -> PathBuf {
     here.join(line.output.clone().unwrap_or_else(|| "a.out".into()))
 }
 
-/// An order on disk: in the folder of the log, or for as long as the link takes.
+/// An order on disk: in the folder of the log, or only for the duration of the link.
 pub(super) struct OrderFile {
     path: PathBuf,
     _temporary: Option<TemporaryFolder>,
 }
 
 impl OrderFile {
-    /// Writes it whole or not at all.
+    /// Writes it completely or not at all.
     pub(super) fn write(line: &LinkLine, text: &[u8]) -> Result<Self> {
         Self::written(line, text).map_err(|error| {
             let failed = Error::new(ErrorCode::Io, format!("cannot write the order: {error}"));
@@ -56,7 +56,7 @@ impl OrderFile {
         if let Some(folder) = folder() {
             let folder = files::folder(&folder)?;
             let name = escape::file_name(&line.output_name()).unwrap_or_else(|| "output".to_owned());
-            // Outputs of one name in several folders are distinguished by the folder.
+            // The folder distinguishes outputs of the same name.
             let place = output(line);
             let tag =
                 place.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -78,7 +78,7 @@ impl OrderFile {
     }
 }
 
-/// What became of a link.
+/// Outcome of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LinkOutcome {
@@ -101,15 +101,15 @@ pub(crate) struct LoggedLink {
     /// Reason for a link without its order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
-    /// Code of the reason where it is an error.
+    /// Code of the reason, if it is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<String>,
     #[serde(default, skip_serializing_if = "LinkTimes::is_unknown")]
     pub(crate) milliseconds: LinkTimes,
-    /// The order, of outputs with an order.
+    /// The order, if the output has one.
     #[serde(flatten)]
     pub(crate) order: Option<LoggedOrder>,
-    /// The profile, of outputs with a profile.
+    /// The profile, if the output has one.
     #[serde(flatten)]
     pub(crate) origin: Option<LoggedOrigin>,
     /// Folder of further links that differ by padding.
@@ -126,7 +126,7 @@ pub(crate) struct LinkTimes {
     pub(crate) link: Option<u64>,
 }
 
-/// An order that an output was linked in.
+/// The order with which an output was linked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LoggedOrder {
     /// The ordering file.
@@ -226,7 +226,7 @@ impl LoggedOrigin {
     }
 }
 
-/// A link that was done in its order, how long the order and the link took, and the folder of its layouts.
+/// Logs a link with its order, the times for the order and the link, and the folder of its layouts.
 pub(super) fn ordered(
     line: &LinkLine,
     order: &Ordered,
@@ -241,16 +241,16 @@ pub(super) fn ordered(
     append(&LoggedLink { milliseconds, layouts: layouts.map(whole), ..link }, ui);
 }
 
-/// A link that failed in its order and was done without.
+/// Logs a link that failed with its order and was repeated without it.
 pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &str, ui: &Ui) {
     let link = LoggedLink::new(LinkOutcome::Failed, line).with_order(order, file);
     append(&LoggedLink { why: Some(said.to_owned()), ..link }, ui);
 }
 
-/// Reason for a link without an order, and its code where it is an error.
+/// Reason for a link without an order, and its code if it is an error.
 type MissingOrderReason<'a> = (&'a str, Option<ErrorCode>);
 
-/// Logs a link that was done unchanged, with its duration and the profile found for it, if any.
+/// Logs an unchanged link, with its duration and its profile, if one was found.
 pub(super) fn left(
     line: &LinkLine,
     why: MissingOrderReason<'_>,
@@ -261,13 +261,13 @@ pub(super) fn left(
     append(&unordered(LinkOutcome::Left, line, why, origin, took), ui);
 }
 
-/// The same of a link without a profile, with the folder of its layouts.
+/// Logs an unchanged link without a profile, with the folder of its layouts.
 pub(super) fn without_profile(line: &LinkLine, layouts: Option<&Path>, took: Duration, ui: &Ui) {
     let link = unordered(LinkOutcome::Left, line, ("no profile", None), None, took);
     append(&LoggedLink { layouts: layouts.map(whole), ..link }, ui);
 }
 
-/// A link without an order because its profile asks for none, and how long it took.
+/// Logs a link without an order because no order is better, with its duration.
 pub(super) fn best_as_linked(line: &LinkLine, origin: &Origin, took: Duration, ui: &Ui) {
     append(&unordered(LinkOutcome::BestAsLinked, line, (STARTS_BEST, None), Some(origin), took), ui);
 }
@@ -292,7 +292,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A path from the root.
+/// Returns the absolute path.
 fn whole(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).to_string_lossy().into_owned()
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program under the name of a linker: gives each executable and shared library of a build its own order, and is
-//! otherwise invisible.
+//! The program when it is called by the name of a linker. It gives each executable and shared library of a build its
+//! own order, and otherwise does not show.
 //!
 //! The compiler finds it by `-B`. It reads the command line, looks up the profile of the output in the folder
 //! `PROF_DIR`, or in the folder `profiles` next to the path by which it was called, computes the order, and calls the
-//! real linker with it. With nothing to do, it becomes the real linker with the same arguments. If anything fails on
-//! our side, the link proceeds without us.
+//! real linker with it. With nothing to do, it becomes the real linker with the same arguments. If anything in sediment
+//! fails, the link continues without it.
 //!
 //! `caller` knows the caller, `linker` finds and runs the real linker, `inputs` reads the linked files, `joined` is a detour
 //! for linkers that read no order, `profiles` reads PROF_DIR, `settings` the package's settings there, `log` writes
@@ -52,25 +52,26 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// The name of a linker that this program was called by.
+/// Returns the name of a linker by which this program was called, if any.
 pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
     let name = files::base_name(Path::new(arguments.first()?));
     let last = name.rsplit('-').next().unwrap_or_default();
     let before = &name[..name.len() - last.len()];
-    // `ld.lld-19`: the number after the dash belongs to the name.
+    // `ld.lld-19`: the number after the dash is part of the name.
     let own = if last.bytes().all(|b| b.is_ascii_digit()) { before.trim_end_matches('-') } else { &name };
     let own = own.rsplit('-').next().unwrap_or_default();
     (own == "ld" || own.starts_with("ld.")).then_some(name)
 }
 
-/// The names of linkers that this program can be called by: those of GNU ld, gold, lld, mold and wild. GCC's collect2 looks for
-/// `real-ld` before any of them, whichever linker it was told to call, and in all folders.
+/// The names by which this program can be called as a linker: the names of GNU ld, gold, lld, mold and wild. GCC's
+/// collect2 looks for `real-ld` before any of them, whichever linker it was told to call, and in all folders.
 pub(crate) const NAMES: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild", REAL_LD];
 
-/// Makes a symbolic link of each name to a program, in the place of links of that name; returns the number of links.
+/// Makes a symbolic link of each name to a program, replaces existing links of that name, and returns the number of
+/// links.
 ///
 /// # Errors
-/// When there is something else than a link of such a name, before anything is changed.
+/// If something other than a link has such a name. Nothing is changed then.
 pub(crate) fn make_links(folder: &Path, program: &Path) -> Result<usize> {
     for name in NAMES {
         let path = folder.join(name);
@@ -94,7 +95,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let called = arguments.first().cloned().unwrap_or_default();
     let arguments = arguments.get(1..).unwrap_or_default();
     let Some(folder) = caller::variable("PROF_DIR").or_else(|| profiles_beside(&called)) else {
-        // No input is read, except if the target machine decides which linker is meant.
+        // No input is read, unless the target machine decides which linker is used.
         let emulation = || command_line::read(arguments, &response).emulation;
         return RealLinker::find(name, &called, &emulation)?.take_over(arguments);
     };
@@ -123,18 +124,18 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     link.in_order(Path::new(&folder))
 }
 
-/// Name of the folder of profiles next to the links of a wrapper's folder.
+/// Name of the folder of profiles next to the links in a wrapper's folder.
 pub(crate) const PROFILES: &str = "profiles";
 
-/// The folder of profiles that a wrapper's folder has, where this program was called by a path into it.
+/// Returns the folder of profiles in a wrapper's folder, if this program was called by a path in that folder.
 fn profiles_beside(called: &OsStr) -> Option<OsString> {
     let folder = Path::new(called).parent().filter(|folder| !folder.as_os_str().is_empty())?;
     let profiles = folder.join(PROFILES);
-    // One system call, in every link: what is no folder is reported when it is read.
+    // This takes one system call in every link. A path that is not a folder is reported when it is read.
     access(&profiles, AccessFlags::F_OK).is_ok().then(|| profiles.into_os_string())
 }
 
-/// A response file, if it can be read without harm to the linker, which reads it again.
+/// Reads a response file, if this is harmless for the linker, which reads it again.
 fn response(name: &OsStr, most: u64) -> Response {
     let path = Path::new(name);
     match std::fs::metadata(path) {
@@ -144,8 +145,8 @@ fn response(name: &OsStr, most: u64) -> Response {
     }
 }
 
-/// A script among the arguments by which the build orders functions itself. This can only be checked for regular files, which the linker
-/// can read again.
+/// Finds a script in the arguments with which the build itself orders functions. This can only be checked for regular
+/// files, which the linker can read again.
 fn own_script(line: &LinkLine) -> Option<PassThrough> {
     const LONGEST: u64 = 64 << 20;
     let is_order = |path: &Path| {
@@ -197,7 +198,7 @@ impl WrappedLink<'_> {
             self.tell_of_counters();
             return Ok(first.exit_code());
         }
-        // Link again without the order, to find out whether the order caused the failure.
+        // Links again without the order, to find out if the order caused the failure.
         let second = self.linker.run(self.arguments, false)?;
         second.pass_on(self.ui)?;
         if second.successful() {
@@ -211,8 +212,8 @@ impl WrappedLink<'_> {
         Ok(second.exit_code())
     }
 
-    /// Says what share of the counters fits the units that were compiled since `sediment wrapper` made this folder. A build with a log of its
-    /// own is told by `sediment verify --log`.
+    /// Prints the share of the counters that fits the units compiled since `sediment wrapper` made this folder. If a
+    /// build has its own log, `sediment verify --log` prints it instead.
     fn tell_of_counters(&self) {
         let folder = Path::new(self.called).parent().filter(|_| caller::variable("SEDIMENT_LOG").is_none());
         if let Some(fitting) = folder.and_then(|folder| Fitting::of_build(folder).ok().flatten()) {
@@ -220,7 +221,7 @@ impl WrappedLink<'_> {
         }
     }
 
-    /// Calls [`prepare`] and catches its panics: a bug of ours must not fail a link.
+    /// Calls [`prepare`] and catches its panics: a bug in sediment must not fail a link.
     fn prepared(&self, folder: &Path) -> std::result::Result<Prepared, NotOrdered> {
         let prepared = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(folder, self)));
         prepared.unwrap_or_else(|_| {
@@ -228,7 +229,7 @@ impl WrappedLink<'_> {
         })
     }
 
-    /// The linker's arguments with the order, and what must outlive the link.
+    /// Returns the linker's arguments with the order, and the files that must outlive the link.
     fn with_order(
         &self,
         order: &Ordered,
@@ -252,7 +253,7 @@ impl WrappedLink<'_> {
         self.left(&why.to_string(), Some(why.code()), origin)
     }
 
-    /// Does the same for a link that nobody asks to be ordered.
+    /// Links without an order, if none is requested.
     fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
         self.left(why, None, origin)
     }
@@ -273,7 +274,7 @@ impl WrappedLink<'_> {
         })
     }
 
-    /// Becomes the linker with the unchanged arguments; where links are logged, waits for it.
+    /// Becomes the linker with the unchanged arguments; if links are logged, runs it and waits.
     fn unchanged(&self, log: impl FnOnce(ExitStatus, Duration)) -> Result<ExitCode> {
         if !log::is_kept() {
             return self.linker.take_over(self.arguments);
@@ -284,8 +285,8 @@ impl WrappedLink<'_> {
         Ok(linker::exit_code(ended))
     }
 
-    /// Computes the order against the program linked without an order, to compare goals. `None` if that program does
-    /// not contain the places of its functions, for example because the link strips it.
+    /// Computes the order, and compares its goals with the program linked without an order. `None` if that program does
+    /// not show the addresses of its functions, for example because the link strips it.
     fn compared_with_linked(&self, chosen: &Chosen, request: &OrderRequest<'_>) -> Option<Ordering> {
         let name = self.line.output_name();
         let binary = read_binary(&log::output(self.line)).ok()?;
@@ -299,13 +300,13 @@ enum Prepared {
     Order(Box<Ordered>),
     /// No profile fits the link.
     NoProfile,
-    /// The profile asks for no order.
+    /// No order is better than the linker's layout.
     BestAsLinked(Origin),
     /// The linker fails without an order, and will fail again.
     Unlinkable,
 }
 
-/// An order for what is linked.
+/// An order for a link.
 struct Ordered {
     chosen: Chosen,
     dialect: &'static link::Linker,
@@ -315,16 +316,17 @@ struct Ordered {
     skipped: sediment_core::Skipped,
     /// Renamed functions.
     renamed: Vec<Renaming>,
-    /// The share of the calls into functions of its profile that go to functions that are there, in percent.
+    /// The share of the calls into functions of its profile that go to existing functions, in percent.
     coverage: f64,
-    /// The package's settings, and the older order that was kept to.
+    /// The package's settings, and the older order that was kept.
     settings: PackageSettings,
     older: Option<Older>,
     /// Detour for a linker that reads no order.
     joiner: Option<Joiner>,
 }
 
-/// The share of the calls into a cluster's functions that go to those of a graph, in percent; for people.
+/// Returns the share of the calls into a cluster's functions that go to functions of the graph, in percent, for
+/// display.
 fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
     let profile = chosen.profile();
     let there: HashSet<FunctionIndex> =
@@ -340,7 +342,7 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
     if all > 0.0 { 100.0 * covered / all } else { 0.0 }
 }
 
-/// The order of what is linked.
+/// Computes the order of a link.
 fn prepare(folder: &Path, link: &WrappedLink<'_>) -> std::result::Result<Prepared, NotOrdered> {
     let line = link.line;
     let profiles = Profiles::open(folder, link.ui)?;
@@ -354,8 +356,9 @@ fn prepare(folder: &Path, link: &WrappedLink<'_>) -> std::result::Result<Prepare
     order_by(chosen, &objects, folder, link).map_err(|why| NotOrdered { why, origin: Some(origin) })
 }
 
-/// Order of a link by a profile. The profile is of something else if only function names connect it with the link and none of them can
-/// be placed: a single profiled function that every program has is no connection.
+/// Computes the order of a link by a profile. If only function names connect the profile with the link, and none of
+/// them can be placed, the profile belongs to something else: a single profiled function that every program has proves
+/// nothing.
 fn order_by(
     mut chosen: Chosen,
     objects: &InputObjects,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The folder of profiles, and the profile of each link.
+//! Reads the folder of profiles, and finds the profile of each link.
 //!
-//! `NAME.prof` is the profile of the program or library NAME, as `sediment split` writes it; `*.gv` has one per cluster. Of
-//! several files with the same name, a `.prof` counts before a `.gv`, then the first by name; the others are reported. The
-//! file `map` names profiles that no rule finds.
+//! `NAME.prof` is the profile of the program or library NAME, as `sediment split` writes it; `*.gv` has one per
+//! cluster. If several files have a profile of one program, a `.prof` takes precedence over a `.gv`, then the first by
+//! name; the others are reported. The file `map` names profiles that no rule finds.
 
 use crate::files;
 use crate::ui::Ui;
@@ -22,25 +22,27 @@ pub(crate) struct Profiles {
     folder: PathBuf,
     /// Every file that should hold profiles, by name.
     files: Vec<PathBuf>,
-    /// The file that counts, by label.
+    /// By label, the file that is used.
     labels: BTreeMap<String, ProfilePlace>,
     map: Vec<(String, String)>,
 }
 
-/// Where a label's profile is.
+/// The location of a label's profile.
 #[derive(Clone)]
 struct ProfilePlace {
     path: PathBuf,
-    /// Further files with a profile of this label, which do not count.
+    /// Further files with a profile of this label, which are not used.
     also_in: Vec<PathBuf>,
     /// The profile, if it was already read to find its clusters.
     profile: Option<SharedProfile>,
 }
 
-/// Profile, and what was skipped in it. The latter is for the log alone: `import` reported it, and a build has many links.
+/// A profile, and the items skipped in it. These are only logged: `import` has reported them, and a build has many
+/// links.
 type SharedProfile = Rc<(Profile, Skipped)>;
 
-/// The most that is read of a profile, of all in files for several programs, and of the map: each link reads them.
+/// Limit for the size of a profile, of all files for several programs together, and of the map, because each link reads
+/// them.
 const LONGEST_PROFILE: u64 = 256 << 20;
 const LONGEST_PROFILES: u64 = 1 << 30;
 const LONGEST_MAP: u64 = 16 << 20;
@@ -64,7 +66,7 @@ pub(crate) struct Origin {
     /// The cluster; None: the functions without one.
     pub(crate) label: Option<String>,
     pub(crate) rule: MatchRule,
-    /// Further files with a profile of the same program, which do not count.
+    /// Further files with a profile of the same program, which are not used.
     pub(crate) also_in: Vec<PathBuf>,
 }
 
@@ -99,7 +101,7 @@ impl Chosen {
         !objects.complete() || own.iter().any(|key| !finder.find(&key.name, key.file.as_deref()).is_empty())
     }
 
-    /// Gives functions the names that they have in what is linked.
+    /// Renames functions to their names in the link.
     pub(crate) fn follow_renamed(&mut self, objects: &InputObjects) -> Vec<Renaming> {
         let Some(code) = BuildCode::of_objects(objects) else { return Vec::new() };
         let mut renamings = renamed::renamings(self.profile(), self.label(), &code);
@@ -117,7 +119,7 @@ impl Chosen {
 }
 
 impl Profiles {
-    /// Looks through a folder.
+    /// Reads the list of a folder's profiles.
     pub(crate) fn open(folder: &Path, ui: &Ui) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot read the folder of profiles (PROF_DIR): {error}"))
@@ -191,7 +193,7 @@ impl Profiles {
         let labels: Vec<&str> = self.labels.keys().map(String::as_str).collect();
         if let Some(found) = identity::by_name(soname, file_name, &labels) {
             let chosen = self.chosen(&found.label, found.rule);
-            // libpython3.so is no version of libpython3.13.so, but a library of its own, without a function.
+            // libpython3.so is not a version of libpython3.13.so, but a library of its own, without functions.
             let is_other = |chosen: &Chosen| {
                 found.rule == MatchRule::NameWithoutVersion && !chosen.has_function_in(&inputs())
             };
@@ -215,7 +217,7 @@ impl Profiles {
         let defined = objects.names();
         let mut reached = Vec::new();
         for label in &labels {
-            // A damaged profile of something else is not this link's concern.
+            // A damaged profile of another program does not concern this link.
             let Ok(chosen) = self.chosen(label, MatchRule::Functions) else { continue };
             let profile = chosen.profile();
             let functions = profile.functions();
@@ -228,23 +230,23 @@ impl Profiles {
         Ok(identity::only(reached.into_iter()))
     }
 
-    /// Every file of the folder that should hold profiles.
+    /// Returns every file of the folder that should contain profiles.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Every label that a file of the folder has a profile of.
+    /// Returns every label for which a file of the folder has a profile.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
         self.labels.keys().map(String::as_str)
     }
 
-    /// The labels that several files have a profile of: the file that counts, and the others.
+    /// Returns the labels for which several files have a profile: the used file, and the others.
     pub(crate) fn in_several_files(&self) -> impl Iterator<Item = (&str, &Path, &[PathBuf])> {
         let several = self.labels.iter().filter(|(_, place)| !place.also_in.is_empty());
         several.map(|(label, place)| (label.as_str(), place.path.as_path(), place.also_in.as_slice()))
     }
 
-    /// The files that have a profile of this label, the one that counts first.
+    /// Returns the files that have a profile of this label; the used one comes first.
     pub(crate) fn files_of(&self, label: &str) -> impl Iterator<Item = &Path> {
         let place = self.labels.get(label);
         place
@@ -284,7 +286,7 @@ impl Profiles {
     }
 }
 
-/// The programs and libraries that a file of the folder has profiles of.
+/// Returns the programs and libraries for which a file of the folder has profiles.
 pub(crate) fn labels_of(path: &Path, profile: &Profile) -> BTreeSet<String> {
     if is_of_one(path) {
         return BTreeSet::from([stem(path)]);
@@ -294,7 +296,7 @@ pub(crate) fn labels_of(path: &Path, profile: &Profile) -> BTreeSet<String> {
     if held.is_empty() { BTreeSet::from([stem(path)]) } else { held }
 }
 
-/// True if the first of two files counts when both have a profile of one program.
+/// True if the first of two files takes precedence when both have a profile of the same program.
 pub(crate) fn counts_before(path: &Path, other: &Path) -> bool {
     (!is_of_one(path), path) < (!is_of_one(other), other)
 }
@@ -304,8 +306,9 @@ fn is_of_one(path: &Path) -> bool {
     path.extension().is_some_and(|found| found == "prof")
 }
 
-/// The cluster of the profile that belongs to a file name. The first choice is the cluster of that name, then the only cluster with
-/// functions, then the cluster whose name differs only by a version. Returns `None` if no function has a cluster.
+/// Returns the cluster of the profile that belongs to a file name. The first choice is the cluster of that name, then
+/// the only cluster with functions, then the cluster whose name differs only by a version. Returns `None` if no
+/// function has a cluster.
 pub(crate) fn dso_in(profile: &Profile, name: &str) -> Result<Option<String>> {
     let functions = profile.functions();
     let held: BTreeSet<&str> =

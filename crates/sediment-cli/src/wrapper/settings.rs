@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The settings of a package and its older orders, in the folder of its profiles.
+//! Reads the settings of a package and its older orders, from the folder of its profiles.
 
 use crate::files;
 use crate::kept_order;
@@ -9,7 +9,7 @@ use sediment_order::order::Older;
 use sediment_order::wrapper::settings::{self, ORDER, PackageSettings, share};
 use std::path::Path;
 
-/// The most that is read of the settings, and of an older order.
+/// Limit for the size of the settings, and of an older order.
 const LONGEST_SETTINGS: u64 = 1 << 20;
 const LONGEST_ORDER: u64 = 256 << 20;
 
@@ -19,13 +19,14 @@ pub(crate) fn read(path: &Path) -> Result<PackageSettings> {
     settings::parse(&bytes).map_err(|error| error.with_input(files::display(path)))
 }
 
-/// Reads the settings of a folder of profiles; the default where it has none.
+/// Reads the settings in a folder of profiles; the defaults if it has none.
 pub(crate) fn of_folder(folder: &Path) -> Result<PackageSettings> {
     let path = folder.join(settings::FILE);
     if path.symlink_metadata().is_err() { Ok(PackageSettings::default()) } else { read(&path) }
 }
 
-/// Reads the older order that the settings name for an output, if any: by the names of its file, or by the label of its profile.
+/// Reads the older order that the settings name for an output, if any: by the names of the output, or by the label of
+/// its profile.
 pub(crate) fn older_of(
     folder: &Path,
     settings: &PackageSettings,

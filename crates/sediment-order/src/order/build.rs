@@ -11,10 +11,10 @@ use sediment_core::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKe
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{HashMap, HashSet};
 
-/// Bytes that a function is taken to have where neither a binary nor the profile tells.
+/// Bytes assumed for a function whose size neither a binary nor the profile gives.
 pub(crate) const UNKNOWN_SIZE: u64 = 128;
 
-/// Which functions of a profile a graph is built of.
+/// The functions of a profile from which a graph is built.
 #[derive(Debug, Clone, Copy)]
 pub enum Selection<'a> {
     /// Functions of every DSO.
@@ -25,7 +25,7 @@ pub enum Selection<'a> {
     Binary {
         /// The binary.
         binary: &'a Binary,
-        /// Base name of its file, for when it has no soname.
+        /// Base name of its file, used if it has no soname.
         file_name: &'a str,
     },
     /// Functions of one cluster (or of none) that the inputs of a link define. If some inputs cannot be read, also the
@@ -38,7 +38,7 @@ pub enum Selection<'a> {
     },
 }
 
-/// A graph, what its ids mean, and what did not come into it.
+/// A graph, the meaning of its ids, and what was left out of it.
 #[derive(Debug, Clone)]
 pub struct BuiltGraph {
     /// The graph.
@@ -47,19 +47,20 @@ pub struct BuiltGraph {
     pub table: FunctionTable,
     /// Functions and edges of the profile that are not in the graph, and why.
     pub skipped: Skipped,
-    /// True if ids follow the program as it is linked without an order: by the addresses of a binary, or by the inputs of a
-    /// link that all are known.
+    /// True if ids follow the program as it is linked without an order: by the addresses of a binary, or by the inputs
+    /// of a link that are all known.
     pub is_in_input_order: bool,
 }
 
 /// Builds the graph of the selected functions.
 ///
-/// Call edges weigh calls (`count`); affinity edges are separate. A profile without calls gives `affinity`, else the
-/// logarithms of the compiler's estimates (executions of the caller for one start of the program, 1 where unknown,
-/// times the calls that it makes; nothing of error paths), else 1 for each edge. Names at one address of the binary are
-/// one function. A function weighs the calls into it, from functions outside the selection too; by estimates at least
-/// its expected executions. Sizes come from the binary, else from the profile, else they are `UNKNOWN_SIZE`. Where the
-/// weights of a profile add up to more than a graph may have, all are divided by the same power of two, rounded up.
+/// The weight of a call edge is its number of calls (`count`); affinity edges are separate. If a profile has no calls,
+/// the weight is its `affinity`, otherwise the logarithm of the compiler's estimate (executions of the caller for one
+/// start of the program, 1 if unknown, times the calls that it makes; error paths get none), otherwise 1. Names at one
+/// address of the binary are one function. The weight of a function is the number of calls into it, also from functions
+/// outside the selection; with estimates, at least its expected executions. Sizes come from the binary, otherwise from
+/// the profile, otherwise they are `UNKNOWN_SIZE`. If the weights of a profile exceed the limit of a graph, all are
+/// divided by the same power of two, and rounded up.
 ///
 /// # Errors
 /// If the selection has no function; the error names the programs in the profile. If no function has a name.
@@ -135,7 +136,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     Ok(BuiltGraph { graph, table, skipped, is_in_input_order })
 }
 
-/// Takes out the functions that no linker may move.
+/// Removes the functions that no linker may move.
 fn leave_in_place(profile: &Profile, nodes: &mut Vec<GraphNode>, skipped: &mut Skipped) -> Result<()> {
     nodes.retain(|node| {
         let key = profile.key(node.function);
@@ -155,17 +156,17 @@ fn leave_in_place(profile: &Profile, nodes: &mut Vec<GraphNode>, skipped: &mut S
     Ok(())
 }
 
-/// Weight of a profile's functions of one program, and the part of it in functions that an order places.
+/// Total weight of the functions of one program in a profile, and the part in functions that an order places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedShare {
     /// Weight in functions of the graph whose names a linker may know.
     pub placed: u128,
-    /// Weight of all.
+    /// Weight of all functions.
     pub of: u128,
 }
 
 impl PlacedShare {
-    /// `placed` in millionths of `of`, rounded down; all of it where nothing weighs.
+    /// `placed` in millionths of `of`, rounded down; one million if there is no weight.
     #[must_use]
     pub fn parts_per_million(&self) -> u64 {
         let shift = (128 - self.of.leading_zeros()).saturating_sub(100);
@@ -174,8 +175,8 @@ impl PlacedShare {
     }
 }
 
-/// The share of the selected program's weight that an order of this graph places: calls into functions; where there are none, own
-/// cost; else 1 for each function.
+/// Returns the share of the selected program's weight that an order of this graph places. The weight is the calls into
+/// functions; if there are none, own cost; otherwise 1 for each function.
 #[must_use]
 pub fn placed_share(profile: &Profile, selection: &Selection<'_>, built: &BuiltGraph) -> PlacedShare {
     let functions = profile.functions();
@@ -237,7 +238,7 @@ pub fn placed_share(profile: &Profile, selection: &Selection<'_>, built: &BuiltG
     share
 }
 
-/// Affinity edges of a profile among these functions.
+/// Returns the affinity edges of a profile among these functions.
 fn affinity_edges(
     edges: &[(FunctionIndex, FunctionIndex, &EdgeFacts)],
     ids: &[Option<FunctionId>],
@@ -269,7 +270,7 @@ pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> 
     ranks
 }
 
-/// By how many bits weights are shifted right so that their sum, each rounded up, is at most
+/// Returns the number of bits by which weights must be shifted right so that their sum, each rounded up, is at most
 /// [`CallGraph::MAX_TOTAL_WEIGHT`].
 fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
     let fits = |shift: u32| {
@@ -280,18 +281,17 @@ fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
     (0..127).find(|shift| fits(*shift)).unwrap_or(127)
 }
 
-/// True if the graph of this profile rests on a compiler's estimates alone: nothing in it was executed.
+/// True if the graph of this profile is based on a compiler's estimates only: nothing in it was executed.
 #[must_use]
 pub fn is_estimated(profile: &Profile) -> bool {
     WeightSource::of(profile) == WeightSource::Estimates
 }
 
-/// One thousandth of a call per program start, in units of 10^-12: the unit by which estimates are divided before the
-/// logarithm.
+/// One thousandth of a call per program start, in units of 10^-12. Estimates are divided by it before the logarithm.
 const THOUSANDTH: u128 = 1_000_000_000;
 
-/// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
-/// every machine. Above 0 where the value is.
+/// Returns the logarithm of 1 + value / unit to base 2, in units of 2^-20 (about a millionth), linear between powers of
+/// two. It uses only integers, so it is the same on every machine. It is above 0 if the value is.
 pub(super) fn compressed(value: u128, unit: u128) -> u64 {
     const DECIMALS: u32 = 20;
     let logarithm = |number: u128| {
@@ -309,7 +309,7 @@ fn estimated_runs(facts: &FunctionFacts) -> u64 {
     runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
 }
 
-/// Which attribute of a profile's edges says how often a call is made.
+/// The attribute of a profile's edges that is used for the number of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WeightSource {
     Counts,
@@ -352,12 +352,12 @@ impl WeightSource {
 /// A function of the profile that comes into the graph.
 struct GraphNode {
     function: FunctionIndex,
-    /// Further names of it.
+    /// Further names of the function.
     aliases: Vec<FunctionIndex>,
     size: u64,
     /// Address in the binary, if the functions belong to one.
     address: Option<u64>,
-    /// Code relies on its place.
+    /// True if other code relies on its position.
     fixed: bool,
 }
 
@@ -395,7 +395,8 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
     }
 }
 
-/// Error for a profile without a function that can be ordered: all are addresses in stripped files.
+/// Makes the error for a profile without a function that can be ordered, because all functions are addresses in
+/// stripped files.
 fn without_names() -> Error {
     Error::new(
         ErrorCode::Stripped,
@@ -404,8 +405,9 @@ fn without_names() -> Error {
     .with_hint("to name them by the debug file of that build: sediment resolve PROFILE --debug FILE")
 }
 
-/// The functions of a DSO that objects define, in the order in which a linker without an ordering file lays them out,
-/// and those of no DSO that they define; then, where some objects do not tell, all others of the DSO.
+/// Returns the functions of a DSO that objects define, in the order in which a linker without an ordering file places
+/// them, and the defined functions without a DSO. If some objects do not list their functions, all others of the DSO
+/// follow.
 fn select_of_objects(
     profile: &Profile,
     objects: &InputObjects,
@@ -444,7 +446,7 @@ fn select_of_objects(
         )
         .with_hint(format!("the profile has functions of: {}", held(profile))));
     }
-    // Functions come in the order of their keys: a stable sort leaves that order among names of one place.
+    // Functions come in the order of their keys; a stable sort keeps this order among names of the same place.
     found.sort_by_key(|(there, _)| (there.is_none(), there.map(ObjectFunction::unordered_place)));
     let mut names_at: HashMap<(usize, (usize, u64)), usize> = HashMap::new();
     for function in &objects.functions {
@@ -464,8 +466,8 @@ fn select_of_objects(
     Ok(found.into_iter().map(|(_, node)| node).collect())
 }
 
-/// The functions of the binary's DSO that the binary has, by address; and those of no DSO that it has, since a call
-/// into a library that the profiler did not see is recorded without one.
+/// Returns the functions of the binary's DSO that exist in the binary, by address, and the functions without a DSO that
+/// exist in it. A call into a library that the profiler did not see is recorded without a DSO.
 fn select_of_binary(
     profile: &Profile,
     binary: &Binary,
@@ -525,7 +527,7 @@ fn select_of_binary(
         )
         .with_hint(format!("the profile has functions of: {}", held(profile))));
     }
-    // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
+    // Functions come in the order of their keys; a stable sort keeps this order among aliases of the same address.
     found.sort_by_key(|(address, _)| *address);
     found.dedup_by(|(address, node), (before, kept)| {
         let is_alias = address == before && binary.names_at(*address) <= Binary::MOST_NAMES;
@@ -578,7 +580,7 @@ pub fn code_shingles(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec
     table.keys.iter().map(|key| bytes_of(key).map(pieces).unwrap_or_default()).collect()
 }
 
-/// The programs and libraries of a profile, for a message.
+/// Lists the programs and libraries of a profile, for a message.
 pub(crate) fn held(profile: &Profile) -> String {
     const MOST_NAMED: usize = 12;
     let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`cut`]: a profile without the edges that its orders do not need, for packages.
+//! [`cut`] removes the edges of a profile that its orders do not need, for packages.
 //!
 //! **Problem.** Most lines of a profile are affinity edges and calls that were hardly ever made. Most of them change
 //! nothing in the order. An edge's weight alone does not show whether it matters, because many merge decisions are
 //! close.
 //!
-//! **Steps.** For each program and library, its order is computed without some edges: affinity edges first, then calls
-//! of less than [`LIGHT`] of all, the lightest first. First all of them are left out. If the order changes, each half
-//! is tried (bisection); a single edge that changes the order stays. Affinity edges between two files are removed,
-//! because files are linked alone.
+//! **Steps.** For each program and library, the order is computed without some edges: first affinity edges, then calls
+//! below the share [`LIGHT`], lightest first. At first all of them are left out. If the order changes, each half is
+//! tried (bisection); a single edge that changes the order stays. Affinity edges between two files are removed, because
+//! each file is linked by itself.
 //!
-//! **Bounds.** The number of orders is limited by the size of the graph ([`MOST_WORK`]), not by time: the same profile gives the same file.
-//! All functions stay, and all but a small part of the calls, so that coverage and reports are those of the whole profile.
+//! **Bounds.** The number of orders is limited by the size of the graph ([`MOST_WORK`]), not by time: the same profile
+//! gives the same file. All functions stay, and all but a small part of the calls, so coverage and reports are the same
+//! as for the whole profile.
 
 use super::{BuiltGraph, OrderRequest, Selection, build, compute_built};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Order};
@@ -20,17 +21,17 @@ use sediment_core::profile::{EdgeFacts, FunctionIndex, Profile, split};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Edges and functions that all trials together look at.
+/// Limit of the edges and functions that all trials together process.
 const MOST_WORK: usize = 4_000_000;
-/// Trials at most.
+/// Limit of trials.
 const MOST_TRIALS: usize = 2_000;
-/// Calls of one edge that may go, as one part in this many of all.
+/// An edge may be removed if its calls are less than one in this many of all calls.
 const LIGHT: u64 = 10_000;
 
 /// A profile without the edges that no order needs.
 #[derive(Debug, Clone)]
 pub struct CutProfile {
-    /// The rest.
+    /// The profile without them.
     pub profile: Profile,
     /// Edges of the whole profile.
     pub before: usize,
@@ -41,10 +42,10 @@ pub struct CutProfile {
 /// Ends of edges, as ids of a graph.
 type EdgeEnds = HashSet<(FunctionId, FunctionId)>;
 
-/// Takes out the edges that no order of a program or library of the profile needs; `None` if all are needed.
+/// Removes the edges that no order of a program or library in the profile needs; `None` if all are needed.
 ///
 /// # Errors
-/// When a sum of weights passes what a graph may have.
+/// If a sum of weights exceeds the limit of a graph.
 pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
     let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     let selections = match labels.as_slice() {
@@ -83,7 +84,7 @@ pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
     Ok((after < before).then_some(CutProfile { profile: rest, before, after }))
 }
 
-/// An edge that may go.
+/// An edge that may be removed.
 struct CutCandidate {
     edge: CallEdge,
     is_call: bool,
@@ -96,7 +97,7 @@ struct Trials<'a> {
     built: BuiltGraph,
     /// Affinity edges, then light calls, the lightest first.
     candidates: Vec<CutCandidate>,
-    /// Orders where the input order is not known, and where it is.
+    /// The orders without and with a known input order.
     wanted: [Order; 2],
     left: usize,
 }
@@ -105,7 +106,7 @@ impl<'a> Trials<'a> {
     fn new(profile: &'a Profile, built: BuiltGraph) -> Result<Self> {
         let graph = &built.graph;
         let all: u64 = graph.edges().iter().map(|edge| edge.weight).sum();
-        // Without counted calls, affinity or estimates stand in for them.
+        // Without counted calls, affinity or estimates are used in their place.
         let is_light = |edge: &&CallEdge| profile.total > 0 && edge.weight < all / LIGHT;
         let candidate = |edge: &CallEdge, is_call| CutCandidate { edge: *edge, is_call, is_there: true };
         let mut candidates: Vec<CutCandidate> =
@@ -121,7 +122,7 @@ impl<'a> Trials<'a> {
         Ok(Self { profile, built, candidates, wanted, left })
     }
 
-    /// The ends of the affinity edges that the orders need, and of the calls that they do not need.
+    /// Returns the ends of the affinity edges that the orders need, and of the calls that they do not need.
     fn needed(mut self) -> Result<(EdgeEnds, EdgeEnds)> {
         let all = 0..self.candidates.len();
         let mut ranges: Vec<Range<usize>> = Vec::from([all]);
@@ -140,7 +141,7 @@ impl<'a> Trials<'a> {
         Ok((ends(false), ends(true)))
     }
 
-    /// Takes out the candidates of a range if the orders stay the same.
+    /// Removes the candidates of a range if the orders stay the same.
     fn is_same_without(&mut self, range: Range<usize>) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
@@ -172,7 +173,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The orders of a graph where the input order of its link is not known, and where ids follow it.
+/// Returns the orders of a graph for an unknown input order of its link, and for ids in input order.
 fn orders(profile: &Profile, built: &BuiltGraph) -> Result<[Order; 2]> {
     let order = |is_in_input_order| {
         let built = BuiltGraph { is_in_input_order, ..built.clone() };

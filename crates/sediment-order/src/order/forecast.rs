@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Forecasts of what an order changes in a linked program: hot pages and TLB misses now and after.
+//! Forecasts the effect of an order on a linked program: hot pages and TLB misses before and after.
 
 use super::build::{BuiltGraph, Selection, build};
 use crate::model::addresses::FunctionAddresses;
@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 /// Sizes of the instruction TLB that misses are forecast for, in entries.
 pub const TLB_ENTRIES: [u32; 3] = [32, 64, 128];
-/// Index into [`TLB_ENTRIES`] of the size that verdicts are about.
+/// Index into [`TLB_ENTRIES`] of the size used for verdicts.
 const COMMON: usize = 1;
-/// Index into [`HOT_SHARES`] of the share of calls that hot pages hold.
+/// Index into [`HOT_SHARES`] of the share of calls used for hot pages.
 const HOT: usize = 2;
 /// Smallest share of misses that an order must save.
 const LEAST_GAIN: f64 = 0.05;
@@ -23,7 +23,7 @@ const LEAST_PAGES: u64 = 16;
 const FEW_MISSES: f64 = 4.0;
 
 /// Number of calls assumed for a program in a merged profile, which has only shares: typical of the short recorded
-/// programs. Without it, first touches would weigh nothing.
+/// programs. Otherwise first touches would have no weight.
 const ASSUMED_CALLS: f64 = 1e6;
 
 /// A program of a profile, with its libraries.
@@ -32,24 +32,24 @@ pub struct ForecastProgram<'a> {
     built: &'a BuiltGraph,
     traces: &'a [&'a Trace],
     whole: BuiltGraph,
-    /// By id of the whole: the same function among those that are ordered.
+    /// By id in the whole program: the same function among the ordered ones.
     ours: Vec<Option<FunctionId>>,
-    /// Calls for a unit of weight.
+    /// Number of calls per unit of weight.
     scale: f64,
 }
 
 /// Hot pages and misses in one layout.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outlook {
-    /// Pages of 4 KiB that hold 99 % of the calls of the ordered functions.
+    /// Pages of 4 KiB that contain 99 % of the calls of the ordered functions.
     pub hot_pages: u64,
     /// Different pages that are touched.
     pub pages: u64,
-    /// Misses for each of [`TLB_ENTRIES`], with first touches, and with those of code that no order moves.
+    /// Misses for each of [`TLB_ENTRIES`], including first touches and the misses of code that no order moves.
     pub misses: [f64; TLB_ENTRIES.len()],
 }
 
-/// The same program before and after it is ordered.
+/// The same program before and after ordering.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OrderGain {
     /// In the linker's layout.
@@ -72,21 +72,22 @@ impl Outlook {
 }
 
 impl OrderGain {
-    /// Misses with 64 entries after as a share of those before; 1 where there are none.
+    /// Misses with 64 entries after, as a share of the misses before; 1 if there are none.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let [before, after] = [&self.before, &self.after].map(Outlook::common_misses);
         if before > 0.0 { after / before } else { 1.0 }
     }
 
-    /// True if the program as it is linked misses little but first touches. The misses of libraries without a profile
-    /// are not known, so the ratio is only a rough sign.
+    /// True if the program, as it is linked, has few misses except first touches. The misses of libraries without a
+    /// profile are unknown, so the ratio is only a rough sign.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.before.common_misses() < FEW_MISSES * self.before.pages as f64
     }
 
-    /// True if the layout after is worse: it has more misses or, where both miss little but first touches, more pages.
+    /// True if the layout after is worse: it has more misses or, if both have few misses except first touches, more
+    /// pages.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         let still_fits = Self { before: self.after, after: self.after }.fits();
@@ -96,7 +97,7 @@ impl OrderGain {
         }
     }
 
-    /// True if the order is not worth its while.
+    /// True if the order gains too little.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         let saved = self.before.pages.saturating_sub(self.after.pages);
@@ -120,7 +121,7 @@ impl<'a> ForecastProgram<'a> {
         Ok(Self { built, traces, whole, ours, scale })
     }
 
-    /// True if the profile has calls of the ordered functions, or there is a trace: samples alone tell no misses.
+    /// True if the profile has calls of the ordered functions, or there is a trace. Samples alone give no misses.
     #[must_use]
     pub fn has_calls(&self) -> bool {
         !self.traces.is_empty() || self.built.graph.weights().iter().any(|weight| *weight > 0)
@@ -150,7 +151,7 @@ impl<'a> ForecastProgram<'a> {
     pub fn outlook(&self, layout: AssumedLayout<'_>) -> Outlook {
         let graph = &self.built.graph;
         let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
-        // The first touches are the same with any number of entries.
+        // The number of first touches does not depend on the number of entries.
         let mut pages = 0;
         let misses = if self.traces.is_empty() {
             let addresses = FunctionAddresses::of(graph, layout, Geometry::default().alignment);

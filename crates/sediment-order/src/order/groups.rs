@@ -1,43 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides one sequence of functions into the [`Order`] that is written: groups for start-up and steady state.
+//! Divides one sequence of functions into the groups of the final [`Order`], for start-up and steady state.
 //!
 //! **Problem.** A sequence by calls puts a function that runs once, when the program starts, next to its caller, which
 //! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few
 //! pages, but scatters its steady state over all of them.
 //!
-//! **Definitions.** A function *was executed* where the profile counts calls of it or by it, or has its first use.
-//! *Hot* are the heaviest functions that together make up [`HOT_SHARE`] of all calls. The *fault curve* gives, for
-//! each function in the order of first use, the number of pages touched when it has run: its start and its middle, as
-//! for the TLB.
+//! **Definitions.** A function *was executed* if the profile counts calls of it or by it, or has its first use. *Hot*
+//! are the heaviest functions that together make up [`HOT_SHARE`] of all calls. The *fault curve* gives, for each
+//! function in the order of first use, the number of pages that have been touched after it ran. A function touches the
+//! pages of its start and its middle, as for the TLB.
 //!
 //! **Groups**, of [`Aim::Both`]: hot functions in the given sequence; then the other executed functions with a known
 //! first use, in the order of first use; then the other executed functions; then the unprofiled ones. Hot functions
-//! come first and are not in the order of first use, although most run while the program starts, too: they fill their
-//! pages all the same.
+//! come first, and not in the order of first use, although most of them also run while the program starts: they fill
+//! their pages in any order.
 //!
 //! **Ties** go to the lower id.
 //!
-//! **Source.** The area under the fault curve is what LLVM's balanced partitioning reports (`BPSectionOrderer`); ordering by first use
-//! is what GCC's `-fprofile-reorder-functions` does. The groups are our own. [`HOT_SHARE`] was chosen by hand on four programs, the
-//! default of [`AIMS`] by what `scripts/prove groups` measured on them: both at once saves hardly a page of the start.
+//! **Source.** LLVM's balanced partitioning reports the area under the fault curve (`BPSectionOrderer`); GCC's
+//! `-fprofile-reorder-functions` orders by first use. The groups are our own. [`HOT_SHARE`] was chosen by hand on four
+//! programs, and the default of [`AIMS`] by measuring these with `scripts/prove groups`: `both` saves hardly a page of
+//! the start.
 
 use sediment_core::callgraph::{CallGraph, FunctionId, GroupKind, Order, OrderGroup};
 
-/// The share of all calls that hot functions make up, in ten-thousandths.
+/// The share of all calls that go to hot functions, in ten-thousandths.
 pub const HOT_SHARE: u64 = 9999;
 
 /// Goal of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aim {
-    /// The steady state, and the start as far as that costs the steady state little.
+    /// The steady state, and the start as far as this costs the steady state little.
     Both,
-    /// The steady state alone: the given sequence.
+    /// The steady state only: the given sequence.
     Steady,
-    /// The start alone: the order of first use.
+    /// The start only: the order of first use.
     Startup,
 }
 
-/// Every aim with the name that the user chooses it by and what it does; the first is the default, but for recordings of starts.
+/// Every goal with its name for the user and its description. The first is the default, except for recordings of
+/// starts.
 pub const AIMS: &[(Aim, &str, &str)] = &[
     (Aim::Steady, "steady", "profiled functions by affinity"),
     (Aim::Both, "both", "hot functions by affinity, then the others by first use"),
@@ -77,7 +79,7 @@ impl GroupingInput<'_> {
         executed
     }
 
-    /// By id: whether the function is hot.
+    /// By id: true if the function is hot.
     #[must_use]
     pub fn hot(&self) -> Vec<bool> {
         let weights = self.graph.weights();
@@ -97,8 +99,8 @@ impl GroupingInput<'_> {
     }
 }
 
-/// Parts a sequence of all functions into groups. Without first uses, all executed functions are one group in the
-/// given sequence, whatever the aim; with nothing but first uses, they alone decide.
+/// Divides a sequence of all functions into groups. Without first uses, all executed functions are one group in the
+/// given sequence, whatever the goal. If only first uses are known, they alone decide.
 #[must_use]
 pub fn arrange(input: &GroupingInput<'_>, sequence: &[FunctionId], aim: Aim) -> Order {
     let executed = input.executed();

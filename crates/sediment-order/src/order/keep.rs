@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An older order, changed only where that gains.
+//! Changes an older order only where this pays.
 //!
 //! **Problem.** A package is built again from a slightly newer profile. A completely new order would move most functions. That makes delta
 //! updates large and changes hard to review, for little gain. Find an order that moves little code and keeps most of the gain.
 //!
 //! **Steps.**
-//! 1. *Base*: the older order without functions that are gone. Functions that it does not have are put after the function that they follow
-//!    in the new order.
+//! 1. *Base*: the older order without the functions that no longer exist. New functions are put after the function that
+//!    they follow in the new order.
 //! 2. If the new order saves less than the threshold (a share of the base's cost), the answer is the base.
-//! 3. Else: the largest set of functions (by bytes) that has the same sequence in both orders does not move. The others are ranked by what
-//!    moving each to its new place gains in short calls (weight · D^-¼, as CDSort's). A growing part of them is moved, each function after
-//!    the function that it follows in the new order. The answer is the first such order that loses less than the threshold of the new
-//!    order's gain. If all are moved, it is the new order.
+//! 3. Otherwise the largest set of functions (by bytes) that has the same sequence in both orders does not move. The
+//!    others are ranked by the gain in short calls (weight · D^-¼, as in CDSort) from moving each to its new place. A
+//!    growing part of them is moved, each function after the function that it follows in the new order. The answer is
+//!    the first such order that loses less than the threshold of the new order's gain. If all are moved, it is the new
+//!    order.
 //!
-//! **Ties** in the ranking go to the lower id. The cost is the caller's: any number that is lower for a better order.
+//! **Ties** in the ranking go to the lower id. The caller computes the cost: any number that is lower for a better
+//! order.
 
 use crate::model::addresses::FunctionAddresses;
 use crate::model::{Geometry, closeness};
 use sediment_core::ascending;
 use sediment_core::callgraph::{CallGraph, FunctionId};
 
-/// Which parts of what could move are tried, in 64ths.
+/// Parts of the movable functions that are tried, in 64ths.
 const PARTS: [usize; 9] = [1, 2, 4, 8, 16, 24, 32, 48, 64];
 
 /// An order between an older and a new one.
@@ -28,9 +30,9 @@ const PARTS: [usize; 9] = [1, 2, 4, 8, 16, 24, 32, 48, 64];
 pub struct KeptOrder {
     /// All functions of the new order.
     pub order: Vec<FunctionId>,
-    /// By id: whether the function moved, compared with its place among the others in the older order.
+    /// By id: true if the function moved relative to the others, compared with the older order.
     pub moved: Vec<bool>,
-    /// By id: whether the older order did not have the function.
+    /// By id: true if the older order did not have the function.
     pub added: Vec<bool>,
     /// Cost of the base, as a share of the new order's.
     pub cost_of_old: f64,
@@ -47,8 +49,7 @@ impl KeptOrder {
     }
 }
 
-/// Changes `old` towards `new` as far as that gains. The rest of the gain is less than `threshold`, a share of the
-/// older order's cost.
+/// Changes `old` towards `new` until the remaining gain is less than `threshold`, a share of the older order's cost.
 ///
 /// `new` has all functions of the graph once; `old` has any of them, and a repeated function counts at its first place.
 #[must_use]
@@ -123,7 +124,7 @@ fn hybrid(old: &[FunctionId], new: &[FunctionId], stays: &[bool]) -> Vec<Functio
     order
 }
 
-/// Chooses the largest set of functions of `old` (by bytes) that need not move to make `order`.
+/// Chooses the largest set of functions of `old` (by bytes) that can stay in place while `order` is made.
 fn standing(graph: &CallGraph, old: &[FunctionId], order: &[FunctionId]) -> Vec<FunctionId> {
     let mut positions = vec![0u64; graph.len()];
     for (place, function) in order.iter().enumerate() {
@@ -136,7 +137,7 @@ fn standing(graph: &CallGraph, old: &[FunctionId], order: &[FunctionId]) -> Vec<
     ascending::heaviest(&sequence).into_iter().map(|at| old[at]).collect()
 }
 
-/// The functions that have to move to become `new`, those first that gain most by it.
+/// Returns the functions that have to move to reach `new`, those with the largest gain first.
 fn by_gain(
     graph: &CallGraph,
     base: &[FunctionId],

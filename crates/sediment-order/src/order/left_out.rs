@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Forecast for work that an order does not know: each part of the recorded work is left out in turn, the rest makes an order, and the
-//! misses of the part in that order are counted.
+//! Forecasts for work that an order does not know: each part of the recorded work is left out in turn, an order is
+//! computed from the rest, and the misses of the part with this order are counted.
 //!
-//! A forecast by the profile that made the order is one of the recorded work alone: it is too good for other work (M. Stone, "Cross-Validatory
-//! Choice and Assessment of Statistical Predictions", J. Royal Statistical Society B 36(2), 1974).
+//! A forecast from the same profile as the order is valid for the recorded work only, and too good for other work (M.
+//! Stone, "Cross-Validatory Choice and Assessment of Statistical Predictions", J. Royal Statistical Society B 36(2),
+//! 1974).
 //!
-//! Parts are the recordings, or the halves of a single trace. A half is less unlike the other than another run would be.
+//! Parts are the recordings, or the halves of a single trace. Two halves resemble each other more than two runs do.
 
 use super::algorithms::affinity::WeightedTrace;
 use super::forecast::{ForecastProgram, OrderGain};
@@ -15,10 +16,10 @@ use sediment_core::error::Result;
 use sediment_core::profile::Profile;
 use std::borrow::Cow;
 
-/// More parts than this are not left out: each takes an order.
+/// At most this many parts are left out, because an order is computed for each.
 pub const MOST_PARTS: usize = 8;
 
-/// Misses of the parts that were left out, with 64 entries, in the linker's layout and in the orders of the rest.
+/// Misses with 64 entries, summed over the parts left out: in the linker's layout, and in the orders of the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LeftOutMisses {
     before: f64,
@@ -32,7 +33,7 @@ impl LeftOutMisses {
         self.after += gain.after.common_misses();
     }
 
-    /// Misses after as a share of those before; `None` if there are none.
+    /// Misses after as a share of the misses before; `None` if there are none.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         (self.before > 0.0).then(|| self.after / self.before)
@@ -88,8 +89,8 @@ fn parts<'a>(workloads: &[WeightedTrace<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
     workloads.iter().map(|workload| (Cow::Borrowed(workload.trace), workload.weight)).collect()
 }
 
-/// A graph without the calls of a part: counts shrink with the share of a function's uses that are in the rest.
-/// Functions that no trace has keep theirs.
+/// Makes the graph without the calls of a part: counts shrink with the share of a function's uses that are in the rest.
+/// Functions that are in no trace keep their counts.
 fn without(graph: &CallGraph, part: &Trace, rest: &[WeightedTrace<'_>]) -> Result<CallGraph> {
     let uses = |traces: &mut dyn Iterator<Item = &Trace>| {
         let mut uses = vec![0_u64; graph.len()];

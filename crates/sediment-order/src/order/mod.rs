@@ -4,7 +4,7 @@
 //! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry, or
 //! by the default of a release ([`versions`]), which keeps the input order of a program that fits the caches
 //! ([`resident`]); unprofiled functions after the profiled ones, by a compiler's graph ([`place_unprofiled`]); groups
-//! for start-up and steady state ([`arrange`]); an older order, changed only where that gains ([`keep`](mod@keep)).
+//! for start-up and steady state ([`arrange`]); an older order, changed only where this pays ([`keep`](mod@keep)).
 
 pub mod algorithms;
 mod build;
@@ -43,13 +43,13 @@ use versions::{Engine, LATEST};
 /// Parameters of [`compute`]. The default gives the default order of this release.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderRequest<'a> {
-    /// Method that puts the functions in one sequence.
+    /// Method that puts the functions into one sequence.
     pub method: OrderMethod<'a>,
     /// Goal of the order; None: the method's default.
     pub aim: Option<Aim>,
-    /// Recorded runs, by the ids of the graph, for engines that know runs.
+    /// Recorded runs, by the ids of the graph, for engines that use runs.
     pub workloads: &'a [WeightedTrace<'a>],
-    /// An older order, to be changed only where that gains.
+    /// An older order, which is changed only where this pays.
     pub older: Option<&'a Older>,
 }
 
@@ -60,21 +60,23 @@ impl Default for OrderRequest<'_> {
 }
 
 impl OrderRequest<'_> {
-    /// Effective goal. None for a classic algorithm and for an engine without goals: their orders stay as they are.
+    /// Returns the effective goal. None for a classic algorithm and for an engine without goals, whose orders stay as
+    /// they are.
     fn served(&self, profile: &Profile) -> Option<Aim> {
         let knows_aims = matches!(self.method, OrderMethod::Engine(engine) if engine.knows_runs);
         self.aim.or_else(|| knows_aims.then(|| default_aim(profile)))
     }
 
-    /// True if [`compute`] compares goals with the program as it is linked, where the selection is a binary: starts were recorded, and no
-    /// goal is given.
+    /// True if [`compute`] compares goals with the program as it is linked, if the selection is a binary: starts were
+    /// recorded, and no goal is given.
     #[must_use]
     pub fn compares_with_linked(&self, profile: &Profile) -> bool {
         self.aim.is_none() && self.served(profile).is_some_and(|aim| aim != Aim::Steady)
     }
 }
 
-/// Goal of a profile's order: the start where all of it was recorded by `record --startup`, both where a part of it was.
+/// Returns the goal of a profile's order: the start if all recordings are from `record --startup`, both if some of them
+/// are.
 fn default_aim(profile: &Profile) -> Aim {
     let of_starts =
         |source: &&String| ProfileSource::from(source.as_str()).event == ProfileSource::FIRST_USES;
@@ -85,9 +87,9 @@ fn default_aim(profile: &Profile) -> Aim {
     }
 }
 
-/// Chooses the first goal, beginning with the profile's own, whose order is not worse than the linker's layout: the
-/// start touches no more pages, and there are no more misses. `None` if every order is worse; the profile's own goal if
-/// the linker's layout is not known.
+/// Chooses the first goal, beginning with the profile's own, with an order that is not worse than the linker's layout:
+/// the start touches no more pages, and there are no more misses. `None` if every order is worse; the profile's own
+/// goal if the linker's layout is unknown.
 fn no_worse_than_linked(
     profile: &Profile,
     input: &GroupingInput<'_>,
@@ -108,7 +110,7 @@ fn no_worse_than_linked(
     Ok(goals.skip_while(|aim| *aim != own).find(is_no_worse))
 }
 
-/// Method that puts all functions in one sequence.
+/// Method that puts all functions into one sequence.
 #[derive(Debug, Clone, Copy)]
 pub enum OrderMethod<'a> {
     /// The default of some release.
@@ -124,28 +126,28 @@ pub struct Older {
     pub file: String,
     /// Linkage names, in their order.
     pub names: Vec<String>,
-    /// The gain below which a function stays where it is, as a share of the older order's cost: from 0 to 1.
+    /// If moving a function gains less than this, it stays where it is; a share of the older order's cost, from 0 to 1.
     pub threshold: f64,
 }
 
-/// An order, and what it was made of.
+/// An order, and the data that it was computed from.
 #[derive(Debug, Clone)]
 pub struct Ordering {
     /// The order.
     pub order: Order,
-    /// The functions that are ordered, and what ids mean.
+    /// The ordered functions, and the meaning of their ids.
     pub built: BuiltGraph,
     /// Rank of first use by id; `None` if it is not known.
     pub first: Vec<Option<u64>>,
-    /// The sequence before it was arranged in groups, and what is expected of it.
+    /// The sequence before it was arranged in groups, and its forecast.
     pub outcome: ExpectedOrder,
     /// Unprofiled functions, ranked by a compiler's graph; None if the method or the profile has none.
     pub unprofiled: Option<Unprofiled>,
-    /// True if a compiler's estimates are all there is.
+    /// True if the order is based on a compiler's estimates only.
     pub is_estimated: bool,
     /// Goal of the order; None if it stays as a classic algorithm made it, or lists nothing.
     pub served: Option<Aim>,
-    /// True if every order is worse for the recorded starts than the program as it is linked: this one lists nothing.
+    /// True if every order is worse for the recorded starts than the linker's layout, so this one lists nothing.
     pub is_best_as_linked: bool,
     /// True if the hot functions keep their input order, because the program fits the caches ([`resident`]).
     pub keeps_input_order: bool,
@@ -160,12 +162,12 @@ pub struct KeptOlder {
     pub kept: KeptOrder,
     /// The functions of the older order that are still there, each name once.
     pub known: Vec<FunctionId>,
-    /// Number of names of the older order that the graph does not have.
+    /// Number of names in the older order that the graph lacks.
     pub gone: usize,
 }
 
 impl Ordering {
-    /// Graph and first uses, as [`arrange`] and the scores take them.
+    /// Returns the graph and the first uses, as input of [`arrange`] and the scores.
     #[must_use]
     pub fn input(&self) -> GroupingInput<'_> {
         GroupingInput { graph: &self.built.graph, first: &self.first }
@@ -184,7 +186,7 @@ pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &OrderRequ
 /// functions by ids need one.
 ///
 /// # Errors
-/// When no function of the older order is in the graph, or a sum of weights passes what a graph may have.
+/// If no function of the older order is in the graph, or a sum of weights exceeds the limit of a graph.
 pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &OrderRequest<'_>) -> Result<Ordering> {
     let first = first_uses(profile, &built.table);
     let is_estimated = is_estimated(profile);
@@ -216,7 +218,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &OrderReques
     let input = GroupingInput { graph: &built.graph, first: &first };
     let chosen = if request.compares_with_linked(profile) {
         let chosen = no_worse_than_linked(profile, &input, &built, &outcome.order)?;
-        // An older order was chosen already: what is kept of it is compared with it alone.
+        // A user of an older order has chosen an order already, so the changes to it are compared only with it.
         chosen.or(request.older.map(|_| Aim::Steady))
     } else {
         aim
@@ -248,7 +250,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &OrderReques
     Ok(ordering)
 }
 
-/// The order between an older one and the one that was made.
+/// Computes the order between an older one and the new one.
 fn keep_older(ordering: &Ordering, older: &Older, workloads: &[WeightedTrace<'_>]) -> Result<KeptOlder> {
     let graph = &ordering.built.graph;
     let (known, gone) =
@@ -260,8 +262,8 @@ fn keep_older(ordering: &Ordering, older: &Older, workloads: &[WeightedTrace<'_>
     Ok(KeptOlder { kept, known, gone })
 }
 
-/// The functions of a table that an ordering file lists, each where it is listed first: by name, and by the object file where that is
-/// told. Names that the table does not have are passed over.
+/// Returns the functions of a table that an ordering file lists, each at its first position in the file: by name, and
+/// by object file if the file gives one. Names that the table lacks are skipped.
 pub fn functions_named<'a>(
     table: &FunctionTable,
     listed: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
@@ -282,9 +284,10 @@ pub fn functions_named<'a>(
     functions
 }
 
-/// The functions of these names, and how many names the graph does not have. A cold part goes where its function goes: it is not missing.
+/// Returns the functions of these names, and the number of names that the graph lacks. A cold part does not count as
+/// missing, because it is placed with its function.
 fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId>, usize)> {
-    // Functions of one name are placed together, where the heaviest of them belongs.
+    // Functions of the same name are placed together, at the position of the heaviest one.
     let mut by_name: HashMap<&str, FunctionId> = HashMap::new();
     let weights = ordering.built.graph.weights();
     for id in ordering.order.functions() {
@@ -305,7 +308,7 @@ fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId
     Ok((known, names.iter().filter(is_gone).count()))
 }
 
-/// The same groups for the same functions, in stretches: an older order knows no groups.
+/// Splits the functions into runs of the same groups, because an older order has no groups.
 fn in_runs(ordering: &Ordering, functions: &[FunctionId]) -> Order {
     let mut kinds = vec![GroupKind::Unprofiled; ordering.built.graph.len()];
     for group in &ordering.order.groups {

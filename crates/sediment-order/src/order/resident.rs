@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`order`]: a program whose executed code fits the caches keeps its input order, with its hot functions packed together.
 //!
-//! **Problem.** An order moves hot functions together so that they touch fewer pages. Where the executed functions fit the instruction TLB in
-//! any packed order, and the hot ones the L1I, a sequence by calls saves no page that packing does not save. It only redistributes the lines
-//! that compete for a set of the L1I, and some programs miss more for it.
+//! **Problem.** An order moves hot functions together so that they touch fewer pages. If the executed functions fit the
+//! instruction TLB in any packed order, and the hot ones fit the L1I, a sequence by calls saves no more pages than
+//! packing does. It only redistributes the lines that compete for a set of the L1I, and this makes some programs miss
+//! more often.
 //!
-//! **Definitions.** A function *was executed* if it has a weight or an edge. Its *touches* are its calls and the returns to it. *Hot* are the
-//! functions with the most touches that together have [`HOT_SHARE`] of all: the loop that calls others is one of them, although it is called
-//! once. Sizes are rounded up to the alignment of [`Geometry::COMMON`]: the functions as an order packs them.
+//! **Definitions.** A function *was executed* if it has a weight or an edge. Its *touches* are its calls and the
+//! returns to it. *Hot* are the functions with the most touches that together have [`HOT_SHARE`] of all: the loop that
+//! calls others is one of them, although it is called once. Sizes are rounded up to the alignment of
+//! [`Geometry::COMMON`], because an order packs functions like this.
 //!
 //! **Rule.** A program fits if its executed functions fill at most [`TLB_PAGES`] pages, and its hot ones at most [`L1I_BYTES`] bytes. Both are
 //! constants, not properties of this machine: the same profile gives the same order everywhere.
@@ -28,8 +30,8 @@ const L1I_BYTES: u64 = 32 << 10;
 /// Share of the touches that hot functions have, in thousandths.
 const HOT_SHARE: u128 = 990;
 
-/// The order of a program that fits the caches, if ids follow its input order. None for a program that does not fit, and if nothing was
-/// executed.
+/// Returns the order of a program that fits the caches, if ids follow its input order. None if the program does not
+/// fit, or if nothing was executed.
 #[must_use]
 pub fn order(graph: &CallGraph) -> Option<Vec<FunctionId>> {
     let executions = run_weights(graph);
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
     use sediment_core::callgraph::CallEdge;
 
-    /// Functions of a size: the last calls `hot` others often, and all the others once.
+    /// Makes functions of the same size: the last one calls `hot` others often, and all the others once.
     fn star(hot: u32, cold: u32, size: u64) -> CallGraph {
         let last = hot + cold;
         let edge = |callee| CallEdge {

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scores of an order at the start and in the steady state, by a profile alone or over a recorded run.
+//! Scores of an order at the start and in the steady state, by a profile or over a recorded run.
 
 use super::groups::GroupingInput;
 use crate::model::{self, AssumedLayout, Geometry};
 use sediment_core::callgraph::{CallGraph, FunctionId, Trace};
 
-/// Sizes of the TLB, in entries, over which misses are added up: an order must not be fitted to one.
+/// Sizes of the TLB, in entries. Misses are summed over them, so that no order is fitted to a single size.
 const ENTRIES: [u32; 3] = [32, 64, 128];
 
 /// Pages touched as functions run for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultCurve {
-    /// Pages of 4 KiB when a tenth of the functions whose first use is known have run.
+    /// Pages of 4 KiB after a tenth of the functions with a known first use have run.
     pub tenth: u64,
-    /// When half have run.
+    /// After half of them have run.
     pub half: u64,
-    /// When all have run.
+    /// After all of them have run.
     pub all: u64,
-    /// The sum over all functions of the pages that have been touched when it has run.
+    /// Sum over all functions of the pages touched after each has run.
     pub area: u64,
 }
 
-/// The fault curve of a layout.
+/// Computes the fault curve of a layout.
 #[must_use]
 pub fn fault_curve(input: &GroupingInput<'_>, layout: AssumedLayout<'_>) -> FaultCurve {
     let mut first: Vec<FunctionId> = input.graph.ids().filter(|f| input.rank(*f).is_some()).collect();
@@ -37,8 +37,9 @@ pub fn fault_curve(input: &GroupingInput<'_>, layout: AssumedLayout<'_>) -> Faul
     }
 }
 
-/// Misses of instruction TLBs of 32, 64 and 128 entries, added up; counted over the traces, or estimated from the
-/// calls where there are none. Where these TLBs hold all pages, the changes of page, which then rank orders.
+/// Returns the sum of the misses of instruction TLBs with 32, 64 and 128 entries: counted over the traces, or estimated
+/// from the calls if there are none. If these TLBs hold all pages, the number of page changes is returned, and ranks
+/// orders.
 #[must_use]
 pub fn predicted_misses(graph: &CallGraph, traces: &[&Trace], order: &[FunctionId]) -> f64 {
     let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_curve_by_hand() {
-        // Four functions of a page each; the last two in the order run first.
+        // Four functions of a page each; those that run first are the last two in the order.
         let graph = CallGraph::new(vec![4096; 4], vec![0; 4], Vec::new()).unwrap();
         let first = [Some(2), None, Some(0), Some(1)];
         let input = GroupingInput { graph: &graph, first: &first };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Unprofiled functions: their order follows a compiler's estimates. They come after the profiled ones: first the
-//! functions reachable from profiled functions, with callers next to callees; error paths last.
+//! Orders unprofiled functions by a compiler's estimates. They come after the profiled ones: first the functions
+//! reachable from profiled functions, with callers next to callees; error paths last.
 //!
-//! Estimates multiply along chains of calls, and so do their errors: what counts is their logarithm ([`compressed`]). Chosen among
-//! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
+//! Estimates multiply along chains of calls, and so do their errors. Therefore their logarithm is used
+//! ([`compressed`]). In replays of PostgreSQL, SQLite's shell and perl it was better than the estimates themselves,
+//! their square roots, and 1.
 
 use super::algorithms::{AlgorithmOptions, cdsort};
 use super::build::{WeightSource, compressed};
@@ -13,11 +14,11 @@ use sediment_core::estimate::expected;
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::{FunctionIndex, Heat, Profile};
 
-/// Scale of expected calls: shares of all counted calls, and the least of them before compression.
+/// Scale of expected calls: shares of all counted calls, and the smallest value before compression.
 const SHARES: f64 = 1e15;
 const LEAST: u128 = 1_000_000;
 
-/// Rank of an unprofiled function, the most likely to run first.
+/// Rank of an unprofiled function; the ones most likely to run come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
     /// Reachable from profiled functions, by calls that compilers found or through a pointer.
@@ -26,9 +27,9 @@ pub enum Standing {
     Hot,
     /// Nothing leads to it.
     Unreachable,
-    /// Nothing leads to it but the start of the program.
+    /// Only the start of the program leads to it.
     Startup,
-    /// Nothing leads to it but the end of the program.
+    /// Only the end of the program leads to it.
     Exit,
     /// The compiler takes it for an error path.
     Cold,
@@ -37,17 +38,17 @@ pub enum Standing {
 /// The unprofiled functions of a graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unprofiled {
-    /// The same functions; expected calls of unprofiled functions, by each other and by executed ones, which have
-    /// size 0 here.
+    /// The same functions, with the expected calls of unprofiled functions by each other and by executed ones, which
+    /// have size 0 here.
     pub graph: CallGraph,
     /// By id. `None` for executed functions or, if nothing was recorded, for functions that are expected to run.
     pub standing: Vec<Option<Standing>>,
 }
 
-/// Ranks the unprofiled functions of `graph`, where the profile has a compiler's estimates.
+/// Ranks the unprofiled functions of `graph`, if the profile has a compiler's estimates.
 ///
 /// # Errors
-/// None but those of [`CallGraph::new`].
+/// The errors of [`CallGraph::new`].
 pub fn unprofiled(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -> Result<Option<Unprofiled>> {
     let mut functions: Vec<Vec<FunctionIndex>> = vec![Vec::new(); graph.len()];
     for (key, id) in table.names() {
@@ -108,7 +109,7 @@ pub fn unprofiled(profile: &Profile, graph: &CallGraph, table: &FunctionTable) -
     Ok(Some(Unprofiled { graph: CallGraph::new(sizes, weights, edges)?, standing }))
 }
 
-/// The same sequence with unprofiled functions last, by standing, and within a standing by CDSort.
+/// Returns the same sequence with unprofiled functions last, by standing, and by CDSort within each standing.
 #[must_use]
 pub fn place_unprofiled(sequence: &[FunctionId], unprofiled: &Unprofiled) -> Vec<FunctionId> {
     let standing = |function: &FunctionId| unprofiled.standing.get(function.index()).copied().flatten();

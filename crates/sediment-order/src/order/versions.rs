@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`ENGINES`]: what the default order was in each release. A release whose default differs from the one before gets a row of
-//! its own here and a line in CHANGELOG.md; earlier rows stay as they are, to the byte.
+//! [`ENGINES`]: the default order of each release. If the default of a release differs from the one before, it gets a
+//! row here and a line in CHANGELOG.md; earlier rows must give the same orders, to the byte.
 //!
-//! A packager who changes nothing but the version of sediment can have the older order: `sediment order --engine N`.
+//! After an update of sediment, packagers can keep the older order: `sediment order --engine N`.
 
 use crate::order::algorithms::affinity::{self, ExpectedOrder, WeightedTrace};
 use crate::order::algorithms::{AlgorithmOptions, CDSORT, cdsort};
@@ -11,7 +11,7 @@ use sediment_core::callgraph::CallGraph;
 /// The default order of some releases.
 #[derive(Debug, Clone, Copy)]
 pub struct Engine {
-    /// The number that a user names.
+    /// The number by which a user chooses it.
     pub number: u32,
     /// The first release with it.
     pub since: &'static str,
@@ -19,20 +19,22 @@ pub struct Engine {
     pub summary: &'static str,
     /// True if it uses recorded runs and first uses.
     pub knows_runs: bool,
-    /// True if programs that fit the caches keep their input order ([`super::resident`]). [`super::compute`] sees to it.
+    /// True if programs that fit the caches keep their input order ([`super::resident`]); [`super::compute`] implements
+    /// this.
     pub keeps_resident: bool,
     sequence: fn(&CallGraph, &[WeightedTrace<'_>]) -> ExpectedOrder,
 }
 
 impl Engine {
-    /// The functions in this engine's sequence, before they are arranged in groups. Workloads are for engines that know runs.
+    /// Returns the functions in this engine's sequence, before they are arranged in groups. Workloads are for engines
+    /// that use runs.
     #[must_use]
     pub fn sequence(&self, graph: &CallGraph, workloads: &[WeightedTrace<'_>]) -> ExpectedOrder {
         (self.sequence)(graph, workloads)
     }
 }
 
-/// Every engine there was; the last is the default.
+/// All engines so far; the last one is the default.
 pub const ENGINES: &[Engine] = &[
     Engine {
         number: 1,

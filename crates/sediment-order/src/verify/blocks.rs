@@ -2,8 +2,8 @@
 //! Compares the linked ELF with the block counts that it was compiled with: which functions were split, and the share
 //! of the recorded weight in cold parts.
 //!
-//! The file, or its debug file, needs a map of its blocks (`-fplugin-arg-sediment-blocks`). **Weight** of a block is its
-//! count times the bytes of its code: about the bytes that were executed.
+//! The file, or its debug file, needs a map of its blocks (`-fplugin-arg-sediment-blocks`). The **weight** of a block
+//! is its count times the bytes of its code, approximately the number of executed bytes.
 
 use sediment_core::binary::block_map::BlockMap;
 use sediment_core::binary::gcc_block_map::WhyWhole;
@@ -18,16 +18,16 @@ use std::collections::HashMap;
 /// State of a function whose blocks were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockLayout {
-    /// Compiled by its counts and split.
+    /// Compiled with its counts, and split.
     Split,
-    /// Compiled by its counts, all of its blocks executed.
+    /// Compiled with its counts; all of its blocks were executed.
     AllExecuted,
-    /// Compiled by its counts and not split: too few executions to decide which blocks are cold.
+    /// Compiled with its counts, but not split: too few executions to decide which blocks are cold.
     TooFewExecutions,
-    /// Compiled by its counts and not split, although blocks of it did not run.
+    /// Compiled with its counts, but not split, although some of its blocks did not run.
     Whole,
-    /// The profile has no counts for its control-flow graph. It was split nevertheless, by counts matched from another
-    /// graph or by the compiler's estimates.
+    /// The profile has no counts for its control-flow graph. It was split nevertheless, with counts matched from
+    /// another graph or with the compiler's estimates.
     SplitOtherGraph,
     /// The profile has no counts for its control-flow graph, and it was not split: another version, or another compiler.
     OtherGraph,
@@ -50,14 +50,14 @@ impl BlockLayout {
         (Self::NotInBinary, "not-in-binary"),
     ];
 
-    /// True if the function was compiled by its own counts, with exactly their graph.
+    /// True if the function was compiled with its own counts, for exactly its graph.
     fn is_by_counts(self) -> bool {
         matches!(self, Self::Split | Self::AllExecuted | Self::TooFewExecutions | Self::Whole)
     }
 }
 
-/// Least number of executions that the plugin must expect of a block to treat a count of zero as cold: `least_expected`
-/// of gcc-plugin/flow.cc.
+/// Least number of executions that the plugin must expect of a block before it treats a count of zero as cold:
+/// `least_expected` of gcc-plugin/flow.cc.
 const LEAST_EXPECTED: u128 = 4;
 
 /// A function whose blocks were counted.
@@ -67,9 +67,9 @@ pub struct CountedFunction {
     pub name: String,
     /// State in the binary.
     pub layout: BlockLayout,
-    /// Why it is [`BlockLayout::Whole`]; None for other states, and where its map does not say.
+    /// Why it is [`BlockLayout::Whole`]; None for other states, and if its map has no reason.
     pub why_whole: Option<WhyWhole>,
-    /// Executions of its blocks in the profile, of all of its graphs.
+    /// Executions of its blocks in the profile, in all of its graphs.
     pub executions: u128,
     /// Weight of all its blocks; 0 if the counts are for another graph.
     pub weight: u128,
@@ -89,7 +89,7 @@ pub struct BlocksReport {
 }
 
 impl BlocksReport {
-    /// Functions of a state.
+    /// Returns the functions in a state.
     pub fn of(&self, layout: BlockLayout) -> impl Iterator<Item = &CountedFunction> {
         self.functions.iter().filter(move |function| function.layout == layout)
     }
@@ -100,8 +100,8 @@ impl BlocksReport {
         share(self.sum(|function| function.weight), self.sum(|function| function.cold_weight))
     }
 
-    /// Coverage: share of the executions of blocks whose functions were compiled by exactly these counts, in parts per million; None without
-    /// executions.
+    /// Coverage: share of the executions of blocks in functions that were compiled with exactly these counts, in parts
+    /// per million; None without executions.
     #[must_use]
     pub fn coverage_per_million(&self) -> Option<u64> {
         let by_counts =
@@ -116,7 +116,7 @@ impl BlocksReport {
 
 /// A part of a whole, in parts per million; None if the whole is 0.
 fn share(whole: u128, part: u128) -> Option<u64> {
-    // A million times the part has to fit: the lowest bits do not count.
+    // A million times the part must fit, so the lowest bits are dropped.
     let shift = 20u32.saturating_sub(whole.leading_zeros());
     let (whole, part) = (whole >> shift, part >> shift);
     (whole > 0).then(|| u64::try_from(part * 1_000_000 / whole).unwrap_or(1_000_000))
@@ -126,7 +126,7 @@ fn share(whole: u128, part: u128) -> Option<u64> {
 /// `file_name`: its base name, by which its profile is found.
 ///
 /// # Errors
-/// When the profile has no counts of blocks of this program.
+/// If the profile has no block counts of this program.
 pub fn blocks(
     binary: &Binary,
     map: Option<&BlockMap>,
@@ -165,9 +165,9 @@ pub fn blocks(
     Ok(BlocksReport { functions })
 }
 
-/// Chooses, from the candidate parts, the ones that belong to a function. Link-time optimisation numbers local
-/// functions of one name in the order of the units, which another build need not share: the function with a counted
-/// graph comes first, then the one of the same name.
+/// Chooses the parts that belong to a function from the candidates. Link-time optimisation numbers local functions of
+/// the same name in the order of the units, which may differ in another build. So the function with a counted graph
+/// comes first, then the one of the same name.
 fn parts_of<'a>(
     profile: &Profile,
     function: FunctionIndex,
@@ -246,7 +246,7 @@ fn judged(
     found
 }
 
-/// Count times bytes of the blocks between two addresses.
+/// Returns count times bytes, summed over the blocks between two addresses.
 fn weight(map: &BlockMap, counts: &GraphCounts, start: u64, end: u64) -> u128 {
     let weights =
         map.extents(start, end).map(|(block, bytes)| counts.count(block).saturating_mul(bytes.into()));

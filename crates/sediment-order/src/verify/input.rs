@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Input sections of functions, from the objects of the link.
+//! Finds the input sections of functions in the objects of the link.
 
 use super::reason::InputSection;
 use sediment_core::binary::names::{self, SectionGroup, compiled_to};
 use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use std::collections::HashMap;
 
-/// Section of a function in the objects.
+/// The section of a function in the objects.
 pub(super) enum ObjectSection {
     /// A section of its own, in this group.
     Own(InputSection, SectionGroup),
     /// A section that is named after another function.
     OfAnother(String),
-    /// A section for functions in general.
+    /// A section that several functions share.
     Shared(InputSection),
-    /// Nothing: no object has it, or several disagree.
+    /// Unknown: no object has the function, or several disagree.
     Unknown,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct InputSections<'a> {
     by_name: HashMap<&'a str, Vec<&'a ObjectFunction>>,
 }
 
-/// Kinds of section that differ for an order.
+/// Kinds of section that an order must distinguish.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SectionKind<'a> {
     Own,
@@ -41,7 +41,7 @@ impl<'a> InputSections<'a> {
         Self { objects, by_name }
     }
 
-    /// The section of a function, local to this source file where the file is known.
+    /// Returns the section of a function; of a local one of this source file, if the file is known.
     pub(super) fn of(&self, name: &str, file: Option<&str>) -> ObjectSection {
         let all = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
         let of_file = |function: &&&ObjectFunction| {

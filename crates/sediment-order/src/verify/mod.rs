@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The linked ELF against the order: what the linker really did, function by function.
+//! Compares a linked ELF file with its order, function by function, to find out what the linker really did.
 //!
 //! **Placed as ordered.** A linker that obeys an order places the listed functions one after the other, at ascending addresses.
 //! A function counts as placed as ordered if both hold:
@@ -17,17 +17,19 @@
 //! If the binary has only clones of a function, the function is looked up at their addresses. Local functions of the
 //! same name are distinguished if the order names their objects and the binary their source files.
 //!
-//! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
-//! the profile's functions of this program, also those that the order does not list or the program no longer has.
+//! The **weight** of a function is the number of calls into it in the profile; if a profile has no calls, its samples;
+//! without a profile, 1. The total covers all functions of this program in the profile, including those that the order
+//! does not list or the program no longer has.
 //!
 //! **In force.** If an order resembles the order of the sources, functions are placed as ordered even in a file that
-//! was linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link, else by
-//! the source files of local functions.
+//! was linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link or, if
+//! these are not available, by the source files of local functions.
 //!
-//! A function that is not placed as ordered has a [`Reason`]. The input sections cannot be seen in the linked file, only in its object
-//! files, if these are available. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
-//! usual layout of GNU ld (in `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start`
-//! first), or stay open ([`Reason::AmongUnlisted`]).
+//! A function that is not placed as ordered has a [`Reason`]. The input sections are not visible in the linked file,
+//! only in its object files, if these are available. Without them, reasons follow from symbols, their files, the
+//! neighbours in memory, and landmarks of the usual layout of GNU ld (in `.text`: cold, exit, start-up and hot
+//! functions, then the objects in the order of the command line, `_start` first), or remain unknown
+//! ([`Reason::AmongUnlisted`]).
 
 pub mod blocks;
 mod input;
@@ -64,7 +66,7 @@ pub enum Basis {
     Calls,
     /// Own cost, in the unit of the profile's samples.
     Samples,
-    /// 1 for each listed function: there is no profile, or it has no weights.
+    /// 1 for each listed function, because there is no profile, or it has no weights.
     Functions,
 }
 
@@ -77,7 +79,7 @@ pub struct Misplaced {
     pub line: Option<u64>,
     /// Its weight.
     pub weight: u128,
-    /// Why.
+    /// Reason why it is not placed as ordered.
     pub reason: Reason,
 }
 
@@ -86,13 +88,13 @@ pub struct Misplaced {
 pub struct VerifyReport {
     /// Where the binary's symbols were found.
     pub symbols_from: SymbolSource,
-    /// The profile's cluster that belongs to the binary, where a profile with clusters was given.
+    /// The profile's cluster that belongs to the binary, if a profile with clusters was given.
     pub cluster: Option<Match>,
     /// Basis of the weights.
     pub basis: Basis,
-    /// Functions that the order asks for, without those of other programs; 0 for an order that lists no function.
+    /// Number of functions that the order lists, without those of other programs; 0 for an order without functions.
     pub asked: u64,
-    /// Functions that the order asks for, but that the profile has in other programs alone.
+    /// Number of functions that the order lists, but that the profile has only in other programs.
     pub elsewhere: u64,
     /// Number of listed functions that the binary has.
     pub found: u64,
@@ -100,19 +102,19 @@ pub struct VerifyReport {
     pub placed: u64,
     /// Weight of all functions of the program.
     pub weight: u128,
-    /// Weight of those that the binary has.
+    /// Weight of the functions that the binary has.
     pub weight_found: u128,
-    /// Weight of those placed as ordered.
+    /// Weight of the functions placed as ordered.
     pub weight_placed: u128,
-    /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
+    /// `weight_placed` in millionths of `weight`, rounded down; 0 if there is no weight.
     pub placed_parts_per_million: u64,
     /// Pairs of listed functions that are in memory in the opposite order.
     pub inversions: u64,
     /// Bytes of the listed functions that have a weight.
     pub hot_bytes: u64,
-    /// Pages of [`PAGE`] bytes that contain them.
+    /// Number of pages of [`PAGE`] bytes that contain them.
     pub hot_pages: u64,
-    /// The fewest pages that could contain them.
+    /// Smallest number of pages that could contain them.
     pub ideal_pages: u64,
     /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed as
     /// ordered, or would be without the cold parts in between, and the functions are not placed [`as_linked_without`].
@@ -120,15 +122,15 @@ pub struct VerifyReport {
     ///
     /// [`as_linked_without`]: Self::as_linked_without
     pub in_force: bool,
-    /// True if the functions are in the sequence of the link's inputs, although the order has another sequence: the
-    /// functions placed as ordered would be there without the order, too.
+    /// True if the functions are in the sequence of the link's inputs, although the order has another sequence. Then
+    /// the functions placed as ordered would have these places without the order, too.
     pub as_linked_without: bool,
-    /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
+    /// The functions not placed as ordered: the heaviest first, then in the sequence of the order, then by name.
     pub misplaced: Vec<Misplaced>,
 }
 
 impl VerifyReport {
-    /// `weight_placed` in millionths of `weight_found`, rounded down; all of it where nothing weighs.
+    /// Returns `weight_placed` in millionths of `weight_found`, rounded down; one million if there is no weight.
     #[must_use]
     pub fn placed_of_found_parts_per_million(&self) -> u64 {
         if self.weight_found == 0 {
@@ -144,7 +146,7 @@ impl VerifyReport {
 /// inputs of the link, if available; they improve the reasons.
 ///
 /// # Errors
-/// When the binary has no function symbols or none of the listed functions, or the profile contains only other
+/// If the binary has no function symbols or none of the listed functions, or if the profile contains only other
 /// programs.
 pub fn verify(
     binary: &Binary,
@@ -189,7 +191,7 @@ pub fn verify(
     Ok(report(&wanted, &evidence, elsewhere, &followed))
 }
 
-/// True if enough of the functions found are placed as ordered for the order to show.
+/// True if enough of the functions found are placed as ordered to show that the order was applied.
 fn shows(wanted: &[WantedFunction<'_>], placed_functions: &PlacedFunctions) -> bool {
     let found = wanted.iter().filter(|function| !function.candidates.is_empty());
     let placed = found.clone().filter(|function| placed_functions.has(function)).count();
@@ -202,13 +204,13 @@ struct WantedFunction<'a> {
     name: &'a str,
     line: u64,
     weight: u128,
-    /// Addresses at which it may be, ascending: several for local functions of one name.
+    /// Its possible addresses, ascending; several for local functions of the same name.
     candidates: Vec<u64>,
 }
 
-/// Functions that are asked of this binary, each once, and the number of names that only other programs have.
-/// Functions of the profile that the binary has as clones only are added to `followed` where a clone is asked for in
-/// their place.
+/// Collects the functions that the order lists for this binary, each once, and the number of names that only other
+/// programs have. If the binary has a function of the profile only as clones, it is added to `followed` if the order
+/// lists a clone in its place.
 fn wanted<'a>(
     asked: &'a [OrderedName],
     symbols: &BinarySymbols<'_>,
@@ -244,14 +246,14 @@ fn wanted<'a>(
             }
             continue;
         }
-        // After entries that name an object, an entry with the bare name is for other functions of that name.
+        // If earlier entries name an object, an entry with only the name is for the other functions of this name.
         if told_apart.contains(name.as_str()) || !seen.insert((name.as_str(), None)) {
             continue;
         }
         let functions = symbols.named(name);
         let weighed = weights.by_name.get(name.as_str());
         if functions.is_empty() && weighed.is_none() {
-            // A cold part is listed in case there is one.
+            // A cold part is listed in case it exists.
             let in_case = names::split_from(name).is_some();
             let foreign = weights.foreign.contains(name.as_str());
             elsewhere += u64::from(foreign);
@@ -334,7 +336,7 @@ impl PlacedFunctions {
             .copied()
             .collect();
         let mut taken = HashSet::new();
-        // Aliases of an address that the order already lists are at the same place.
+        // Aliases of an address that the order already lists have the same place.
         let all: Vec<(usize, u64, u128)> = wanted
             .iter()
             .enumerate()
@@ -355,7 +357,8 @@ impl PlacedFunctions {
             .map(|member| (near[member].0, near[member].1))
             .collect();
         let mut in_order: BTreeSet<u64> = turns.values().copied().collect();
-        // Local functions of one name are placed together: each that fits in between its neighbours in the order is in order.
+        // Local functions of the same name are placed together: each one that fits between its neighbours in the order
+        // is in order.
         for (turn, function) in
             wanted.iter().enumerate().filter(|(_, function)| function.candidates.len() > 1)
         {
@@ -397,7 +400,7 @@ impl PlacedFunctions {
     }
 }
 
-/// Functions of a run that no link without the order has.
+/// Length of a run of functions that no link without the order contains.
 const FOLLOWED: usize = 16;
 
 /// Finds the runs of at least [`FOLLOWED`] functions in order within a stretch, if less than a quarter of its other
@@ -419,7 +422,7 @@ fn stretches(
     symbols: &BinarySymbols<'_>,
     without_cold: bool,
 ) -> Vec<Vec<u64>> {
-    // Local functions of one name are placed together, including those that the order does not list.
+    // Local functions of the same name are placed together, including those that the order does not list.
     let asked_for: HashSet<u64> = wanted
         .iter()
         .flat_map(|function| {
@@ -513,7 +516,7 @@ fn report(
 
 /// `part` in millionths of `whole`, rounded down.
 fn parts_per_million(part: u128, whole: u128) -> u64 {
-    // Weights can fill 128 bits: both are cut alike until the product fits.
+    // Weights can fill 128 bits, so both are shifted alike until the product fits.
     let shift = (128 - whole.leading_zeros()).saturating_sub(100);
     let (part, whole) = (part >> shift, whole >> shift);
     (part * 1_000_000).checked_div(whole).unwrap_or(0) as u64

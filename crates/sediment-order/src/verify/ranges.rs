@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that a linker took out of the place in which code finds them: [`displaced`].
+//! Finds functions that a linker moved away from the place that other code relies on: [`displaced`].
 //!
-//! If the linker moved a function out of a range between two labels, or away from code that continues into it, the linked file does not
-//! show that. Only the object files do.
+//! If the linker moved a function out of a range between two labels, or away from code that continues into it, only the
+//! object files show this.
 //!
-//! OCaml's runtime takes an address for OCaml's code if it is between `camlUnit__code_begin` and `code_end` of a unit.
-//! Code outside works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each
-//! unit has a function `entry`; a unit is whole if no other code is between its functions.
+//! OCaml's runtime considers an address OCaml code if it is between `camlUnit__code_begin` and `code_end` of a unit.
+//! Code outside works at first, but a stack overflow there is a crash instead of an exception. Each unit has a function
+//! `entry`; a unit is whole if no other code is between its functions.
 
 use sediment_core::binary::objects::{InputObjects, ObjectFunction};
 use sediment_core::binary::{Binary, BinaryFunction, names};
@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Separators of a unit and a function: OCaml 4, 5.1 and later.
 const SEPARATORS: [&str; 3] = ["__", ".", "$"];
 
-/// Bytes of padding between two functions that code may run over.
+/// Bytes of padding between two functions, over which code may run on.
 const MOST_PADDING: u64 = 64;
 
 /// A function that is not where other code looks for it.
@@ -23,14 +23,14 @@ const MOST_PADDING: u64 = 64;
 pub struct DisplacedFunction {
     /// Linkage name.
     pub name: String,
-    /// Where it would have to be.
+    /// Its required place.
     pub place: RequiredPlace,
 }
 
-/// Place that code relies on.
+/// A place that other code relies on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequiredPlace {
-    /// With the other functions of its unit of OCaml.
+    /// Among the other functions of its OCaml unit.
     OcamlUnit,
     /// Between these two labels.
     Between {
@@ -39,7 +39,7 @@ pub enum RequiredPlace {
         /// Label of the end.
         end: String,
     },
-    /// Behind this function, which runs on into it.
+    /// Right after this function, which runs on into it.
     Behind(String),
 }
 
@@ -55,7 +55,7 @@ pub fn displaced(binary: &Binary, objects: &InputObjects) -> Vec<DisplacedFuncti
     for function in &binary.functions {
         by_name.entry(function.name.as_str()).or_default().push(function);
     }
-    // The only place of a function of an object.
+    // The only position of a function of an object.
     let find = |function: &ObjectFunction| -> Option<&BinaryFunction> {
         let named = by_name.get(function.name.as_str())?.iter();
         let of_file = named.filter(|there| function.file.is_none() || there.file == function.file);
@@ -94,7 +94,7 @@ pub fn displaced(binary: &Binary, objects: &InputObjects) -> Vec<DisplacedFuncti
     displaced
 }
 
-/// Finds the OCaml functions that are apart from most of their unit, by address; empty for a sound file.
+/// Finds the OCaml functions that are separate from most of their unit, by address; empty for a correct file.
 #[must_use]
 fn outside_range(binary: &Binary) -> Vec<&str> {
     let units: HashSet<&str> =
@@ -121,7 +121,7 @@ fn outside_range(binary: &Binary) -> Vec<&str> {
     let mut outside = Vec::new();
     for (unit, run) in &runs {
         let Some(unit) = unit else { continue };
-        // The longest run is the unit's place; if several are equally long, the first.
+        // The unit is where its longest run is; if several are equally long, the first one counts.
         if run.len() == longest[unit] && kept.insert(unit) {
             continue;
         }
@@ -130,13 +130,13 @@ fn outside_range(binary: &Binary) -> Vec<&str> {
     outside
 }
 
-/// `camlSo` of `camlSo__entry`.
+/// Returns `camlSo` for `camlSo__entry`.
 fn unit_of_entry(name: &str) -> Option<&str> {
     let unit = SEPARATORS.iter().find_map(|separator| name.strip_suffix("entry")?.strip_suffix(separator))?;
     names::is_of_ocaml(name).then_some(unit)
 }
 
-/// The unit of a function: the longest one that its name begins with.
+/// Returns the unit of a function: the longest unit name that is a prefix of its name.
 fn unit_of<'a>(name: &'a str, units: &HashSet<&str>) -> Option<&'a str> {
     if !names::is_of_ocaml(name) {
         return None;

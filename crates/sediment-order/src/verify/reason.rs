@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reasons for a function that is not placed as ordered: each with its code for programs and its text for people.
+//! Reasons why a function is not placed as ordered, each with a code for programs and a text for people.
 
 use sediment_core::binary::names::SectionGroup;
 use std::fmt;
 
-/// Why a function is not where the order asks for it.
+/// Why a function is not at its ordered position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The binary has no such function, and there is no sign that it ever had one.
     NotInBinary,
-    /// The binary has no such function, though the profiled build of this program had: inlined everywhere, renamed or removed.
+    /// The binary has no such function, but the profiled build of this program had one: it was inlined everywhere,
+    /// renamed or removed.
     InlinedOrRemoved,
-    /// The binary has no such function but copies of it that the compiler specialised; sorted.
+    /// The binary does not have this function, but only the compiler's specialised copies of it; sorted.
     OnlyAsClone(Vec<String>),
-    /// It may be there: the binary is stripped to its exported functions.
+    /// It may be there, but the binary is stripped to its exported functions.
     NoSymbol,
-    /// The profile has it, the order does not list it.
+    /// The profile has it, but the order does not list it.
     NotAsked,
     /// Its section has another name, which the order does not list; sorted.
     NamedAfter(Vec<String>),
-    /// Several local functions have this name, and the order cannot tell them apart; how many.
+    /// Several local functions have this name, and the order cannot distinguish them; their number.
     SameNamedLocal(u64),
     /// It is in an output section of this name, not in the usual one for code.
     OtherOutputSection(String),
     /// It is among the cold, exit, start-up or hot functions that the linker groups by itself; `None` if the group is
     /// not known.
     OtherGroup(Option<SectionGroup>),
-    /// Its object shows that it has no section of its own: compiled without `-ffunction-sections`.
+    /// Its object shows that it has no section of its own, because it was compiled without `-ffunction-sections`.
     NoOwnSection(InputSection),
-    /// It belongs to the files that the compiler links into every program (`crt1.o`, `crtbegin.o`): none has a section for each
-    /// function, and no option changes that.
+    /// It belongs to the files that the compiler links into every program (`crt1.o`, `crtbegin.o`). None of them has a
+    /// section for each function, and no option changes this.
     OfStartFiles,
     /// Its object shows that it has a section of its own, but the linker placed the section as if the order did not
     /// list it.
     NotPassed(InputSection),
-    /// It is among unlisted functions, and no object is available to find out why.
+    /// It is among unlisted functions, and no object is available that would show why.
     AmongUnlisted,
     /// Only a cold part with this name separates it from its neighbours in the order.
     PartedByCold(String),
-    /// It is among the ordered functions, but out of turn.
+    /// It is among the ordered functions, but at another position.
     OutOfOrder,
 }
 

@@ -27,18 +27,18 @@ const OF_CRTBEGIN: [&str; 7] = [
 ];
 const CRTBEGIN: [&str; 3] = ["crtstuff.c", "crtbegin.c", "crti.o"];
 
-/// Facts that reasons are drawn from.
+/// The evidence for reasons.
 pub(super) struct ReasonEvidence<'a> {
     pub(super) symbols: &'a BinarySymbols<'a>,
     pub(super) weights: &'a NameWeights<'a>,
     pub(super) placed_functions: &'a PlacedFunctions,
-    /// The same if cold parts were not there.
+    /// The same, with cold parts ignored.
     pub(super) without_cold: &'a PlacedFunctions,
     pub(super) asked: &'a HashSet<&'a str>,
     pub(super) sections: &'a InputSections<'a>,
     /// True if the order shows in the binary.
     pub(super) in_force: bool,
-    /// True if the functions are in the sequence of the inputs.
+    /// True if the functions have the sequence of the inputs.
     pub(super) as_linked_without: bool,
 }
 
@@ -82,7 +82,7 @@ impl ReasonEvidence<'_> {
         self.reason_in_force(function, address, &input)
     }
 
-    /// The same where the order shows in the binary, and the function may have a section of its own.
+    /// Finds the reason if the order shows in the binary, and the function may have a section of its own.
     fn reason_in_force(&self, function: &WantedFunction<'_>, address: u64, input: &ObjectSection) -> Reason {
         let symbols = self.symbols;
         if function.candidates.len() > 1 {
@@ -126,7 +126,7 @@ impl ReasonEvidence<'_> {
     }
 }
 
-/// Why a function of the profile that the file defines has no place in the order.
+/// Finds the reason why the order has no place for a function that the profile and the file have.
 pub(super) fn not_asked(name: &str, symbols: &BinarySymbols<'_>) -> Reason {
     let mut there = symbols.named(name).iter();
     if there.all(|function| is_of_start_files(name, function.address, symbols)) {
@@ -135,8 +135,8 @@ pub(super) fn not_asked(name: &str, symbols: &BinarySymbols<'_>) -> Reason {
     Reason::NotAsked
 }
 
-/// True for a function of the compiler's start files, which are linked together. A program that brings its own `_start` has no `crtbegin.o`;
-/// its functions of such names are its own, as are local ones of another source file.
+/// True for a function of the compiler's start files, which are linked together. If a program defines its own `_start`,
+/// it has no `crtbegin.o`, and functions of such names are its own, as are local ones of another source file.
 fn is_of_start_files(name: &str, address: u64, symbols: &BinarySymbols<'_>) -> bool {
     let is_of_crtbegin = |function: &&BinaryFunction| {
         function.local && function.file.as_deref().is_none_or(|file| CRTBEGIN.contains(&file))
@@ -165,7 +165,7 @@ fn cold_part_next_to(address: u64, symbols: &BinarySymbols<'_>) -> Option<String
         .find_map(|(_, there)| there.first().filter(|_| is_cold_part(there)).map(|part| part.name.clone()))
 }
 
-/// Why a function is not in the binary.
+/// Finds the reason why a function is not in the binary.
 pub(super) fn absent(name: &str, symbols: &BinarySymbols<'_>, weights: &NameWeights<'_>) -> Reason {
     let clones = symbols.clones(name);
     if !clones.is_empty() {
@@ -187,7 +187,7 @@ fn group_of(
     weights: &NameWeights<'_>,
 ) -> Option<Option<SectionGroup>> {
     let section = symbols.at(address).first().map(|there| there.section.as_str())?;
-    // lld's -z keep-text-section-prefix, and gold, make output sections of the groups.
+    // lld's -z keep-text-section-prefix, and gold, make an output section of each group.
     let kept = SectionGroup::ALL.into_iter().find(|group| {
         section.strip_prefix(".text.").is_some_and(|word| word == group.word())
             && *group != SectionGroup::Plain

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that a linked file equals the one without an order but for the order: hardening, identity, symbols,
-//! libraries, unwind tables and debug information.
+//! Checks that a linked file differs from the file linked without an order only by the order: compares hardening,
+//! identity, symbols, libraries, unwind tables and debug information.
 //!
-//! Both files have to be linked from the same objects. What an order may change is where functions are, and with it a
-//! few bytes of padding; everything that is compared here has to be equal. Link-time optimisation compiles anew for
-//! each link: numbers in the names of its clones, and what it inlines, are also compared, and may differ.
+//! Both files have to be linked from the same objects. An order may change the addresses of functions, and so a few
+//! bytes of padding; everything compared here must be equal. But link-time optimisation compiles again for each link,
+//! so the numbers in the names of its clones, and its inlining, may differ; they are compared, too.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sediment_core::binary::names;
@@ -56,7 +56,7 @@ impl FileComparison {
     }
 }
 
-/// Compares a linked file with the one that was linked without an order.
+/// Compares a linked file with the file linked without an order.
 #[must_use]
 pub fn compare(base: &ComparedFacts, other: &ComparedFacts) -> FileComparison {
     let mut checks = Vec::new();
@@ -85,7 +85,7 @@ pub fn compare(base: &ComparedFacts, other: &ComparedFacts) -> FileComparison {
 /// Number of occurrences by name.
 type NameCounts = BTreeMap<String, u64>;
 
-/// A part of what is compared that consists of names.
+/// A compared part that consists of names.
 type ComparedNames = (&'static str, fn(&ComparedFacts) -> &NameCounts);
 
 const SETS: [ComparedNames; 4] = [
@@ -95,7 +95,7 @@ const SETS: [ComparedNames; 4] = [
     ("functions with their source lines", |facts| &facts.lines),
 ];
 
-/// Facts of a file that are compared.
+/// The compared facts of a file.
 pub struct ComparedFacts {
     words: Vec<(&'static str, String)>,
     symbols: NameCounts,
@@ -109,7 +109,7 @@ impl ComparedFacts {
     /// Reads them from a linked file.
     ///
     /// # Errors
-    /// When it is no linked ELF file, or its tables are damaged.
+    /// If it is not a linked ELF file, or its tables are damaged.
     pub fn of(bytes: &[u8]) -> Result<Self> {
         let damaged = |error: object::Error| {
             Error::new(ErrorCode::Damaged, format!("not an ELF file, or a damaged one: {error}"))
@@ -124,7 +124,7 @@ impl ComparedFacts {
             counted
         };
         let of_symbols = |symbols: object::SymbolIterator<'_, '_>| {
-            // Names that the linker makes for itself come and go with its scripts.
+            // Names that the linker itself defines depend on its scripts.
             let named = symbols.filter(|symbol| symbol.is_definition() || symbol.is_undefined());
             count(
                 &mut named
@@ -169,7 +169,7 @@ fn unwound(file: &object::File<'_>) -> Result<BTreeSet<u64>> {
     Ok(unwind::entries(file)?.into_iter().map(|entry| entry.address).collect())
 }
 
-/// Facts of a file that are one word each.
+/// Returns the facts of a file that are a single word each.
 fn words(file: &object::File<'_>, bytes: &[u8], binary: &Binary) -> Vec<(&'static str, String)> {
     let elf = Elf::read(file, bytes);
     let property =

@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(super) struct BinarySymbols<'a> {
     pub(super) binary: &'a Binary,
     pub(super) by_name: BTreeMap<&'a str, Vec<&'a BinaryFunction>>,
-    /// Functions that the compiler made of another one, by that one's name; without cold parts.
+    /// Functions that the compiler made from another one, by the name of that one; without cold parts.
     by_stem: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     /// Addresses with the functions there, ascending.
     pub(super) by_address: BTreeMap<u64, Vec<&'a BinaryFunction>>,
-    /// Where GNU ld's groups of cold, exit, start-up and hot functions end: the first code of the C run-time's own objects.
+    /// End of GNU ld's groups of cold, exit, start-up and hot functions, which is the first code of the C run-time's
+    /// own objects.
     pub(super) groups_end: Option<u64>,
     /// The last split cold part before that.
     pub(super) last_cold: Option<u64>,
@@ -67,7 +68,8 @@ impl<'a> BinarySymbols<'a> {
         self.by_address.get(&address).map_or(&[], Vec::as_slice)
     }
 
-    /// Functions that stand in for a missing one: the function that it was a clone of, else the clones of that one.
+    /// Returns the functions to use for a missing one: the function of which it was a clone, otherwise the clones of
+    /// that function.
     pub(super) fn made_of(&self, name: &str) -> impl Iterator<Item = &'a BinaryFunction> {
         let stem = names::stem(name);
         let whole: Vec<&BinaryFunction> = if stem == name { Vec::new() } else { self.named(stem).to_vec() };
@@ -79,7 +81,7 @@ impl<'a> BinarySymbols<'a> {
         whole.into_iter().chain(clones)
     }
 
-    /// Copies of a function that the compiler specialised, sorted. Its split cold part does not count as a copy.
+    /// Returns the specialised copies of a function, sorted. Its split cold part does not count as a copy.
     pub(super) fn clones(&self, name: &str) -> Vec<String> {
         let stem = format!("{name}.");
         self.by_name
@@ -117,7 +119,7 @@ pub(super) struct NameWeight<'a> {
 }
 
 impl<'a> NameWeights<'a> {
-    /// Without a profile.
+    /// The weights without a profile: 1 for each function.
     pub(super) fn uniform() -> Self {
         Self { basis: Basis::Functions, cluster: None, by_name: BTreeMap::new(), foreign: HashSet::new() }
     }
@@ -129,7 +131,7 @@ impl<'a> NameWeights<'a> {
             Some(dso) => label == Some(dso),
             None => !symbols.named(&profile.key(function).name).is_empty(),
         };
-        // No order lists what has to stay in place.
+        // No order lists functions that must stay in place.
         let is_ours = |function: FunctionIndex| {
             is_in_program(function) && !names::is_of_ocaml(&profile.key(function).name)
         };
@@ -176,8 +178,8 @@ impl<'a> NameWeights<'a> {
         Ok(Self { basis, cluster, by_name, foreign })
     }
 
-    /// Weight of the local function of this name and file; of all functions of this name if the profile does not
-    /// distinguish them.
+    /// Returns the weight of the local function of this name and file; if the profile does not distinguish them, of all
+    /// functions of this name.
     pub(super) fn of_file(&self, name: &str, file: Option<&str>) -> u128 {
         let weighed = self.by_name.get(name);
         let own = weighed.and_then(|weighed| weighed.files.get(file?)).copied();

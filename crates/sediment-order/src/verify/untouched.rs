@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Signs that no order reached the linker, although many functions happen to be placed as ordered.
+//! Finds signs that the linker got no order, although many functions are placed as ordered by chance.
 //!
 //! Problem: if an order resembles the order of the sources, a file that was linked without it still seems to follow it in part.
 //!
-//! A linker without an order keeps the sections of an object together, in their turn. So functions that are neighbours in an object
-//! are neighbours in memory. An order parts most of them. [`Neighbours`] counts the neighbours that the order parts, and those that
-//! are parted in memory. If the order asks for many and memory has none of them, no linker followed it.
+//! A linker without an order keeps the sections of an object together, in their sequence. So functions that are
+//! neighbours in an object are neighbours in memory. An order separates most of them. [`Neighbours`] counts the
+//! neighbours that the order separates, and those that are separated in memory. If the order separates many, and none
+//! of these are separated in memory, no linker followed it.
 //!
-//! A file that follows the order has about as many parted neighbours as the order: it is never suspected, whatever is
-//! in the objects. Neither is a file that follows another order.
+//! A file that follows the order has about as many separated neighbours as the order, so it is never suspected,
+//! whatever the objects contain. Neither is a file that follows another order.
 //!
-//! Without objects, local functions still have their source files: a linker keeps those of one file together.
+//! Without objects, the source files of local functions are used: a linker keeps the functions of one file together.
 //! [`LocalFunctionRuns`] counts how often the file changes from one function to the next.
 
 use super::WantedFunction;
@@ -18,9 +19,10 @@ use super::symbols::BinarySymbols;
 use sediment_core::binary::objects::{InputObjects, ObjectFunction};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The order must part this many neighbours, or change files this many times more than needed.
+/// The order must separate at least this many neighbours, or change files this many times more than necessary.
 const FEWEST: usize = 3;
-/// At most one in this many of the changes that the order asks for may be visible in memory; misleading symbols or objects explain them.
+/// At most one in this many of the order's changes may be visible in memory; they are explained by misleading symbols
+/// or objects.
 const STRAYS: usize = 20;
 
 /// True if the functions are in the sequence of their inputs, although the order has another one.
@@ -37,7 +39,7 @@ pub(super) fn lies_as_linked_without(
     }
     let known = known(symbols, objects);
     let covered = known.iter().filter(|function| turns.contains_key(&function.address)).count();
-    // An object that is younger than the order is no evidence about the others.
+    // An object that is younger than the order proves nothing about the others.
     if 2 * covered >= turns.len() {
         Neighbours::of(&known, &turns).are_untouched()
     } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Balanced partitioning: functions with the same utility nodes go into the same half, and so on within the halves.
+//! Balanced partitioning puts functions with the same utility nodes into the same half, then continues in each half.
 //!
 //! **Problem.** Place functions so that each stage of a program's start touches few pages, over several recorded
 //! starts; or so that functions with equal bytes are side by side, for programs that compress the file.
@@ -10,29 +10,32 @@
 //!   executed early share more utilities.
 //! - Code: every 4-byte shingle of a function's code is a utility node.
 //!
-//! Utility nodes of one function, or of more than half of all, do not count. The cost of one with L functions on the left
-//! and R on the right is −(L · log2(L + 1) + R · log2(R + 1)): the lowest where all are on one side. log2 is exact to 2^-20, in integers.
+//! Utility nodes of one function, or of more than half of all, do not count. The cost of one with L functions on the
+//! left and R on the right is −(L · log2(L + 1) + R · log2(R + 1)), which is lowest if all are on one side. log2 is
+//! exact to 2^-20, in integers.
 //!
 //! **Steps.** Functions in the order of [`super::first_use`] (for code: of their ids), no more than 2^18 parts:
 //! 1. The first half is left, the other right.
-//! 2. Repeat at most 40 times: compute what moving each function to the other side would save. Sort the left functions by that,
-//!    largest first, and the right ones too. Exchange the first of both lists, then the second, and so on while the sum of both
-//!    savings is positive. Each single move is skipped with a chance of a tenth, which helps out of dead ends. Stop when nothing
-//!    moves.
+//! 2. Repeat at most 40 times: compute what moving each function to the other side would save. Sort the left functions
+//!    by that, largest first, and the right ones too. Exchange the first functions of both lists, then the second, and
+//!    so on while the sum of both savings is positive. Each single move is skipped with a chance of a tenth, which
+//!    helps out of dead ends. Stop when nothing moves.
 //! 3. The same in each half, down to single functions, without utility nodes of all or only one of its functions.
 //!
-//! Functions of starts come first; the others follow, by code where it is known, else by id.
+//! Functions of starts come first; the others follow, by code if it is known, otherwise by id.
 //!
 //! O(e · log² n) for e pairs of function and utility node.
 //!
-//! **Ties.** Equal savings, and parts that are not divided further: the order as given. Chance depends on the number of the part.
+//! **Ties.** With equal savings, and in parts that are not divided further, the given order stays. Random numbers
+//! depend on the number of the part.
 //!
 //! **Source.** J. Hoag, K. Lee, J. Mestre, S. Pupyrev: Optimizing Function Layout for Mobile Applications, LCTES 2023; as in LLVM's
 //! `llvm-profdata order`, and lld's `--bp-startup-sort` and `--bp-compression-sort`.
 //!
-//! **Where it differs.** LLVM computes savings in 32-bit floating point, its ties depend on how its library splits a range, and its
-//! chance on the Mersenne Twister. So orders are not equal; how good they are is compared in tests/toolchain/starts.rs. lld also begins a
-//! utility node wherever the bytes used so far have doubled, and splits code by the linker's relocations.
+//! **Where it differs.** LLVM computes savings in 32-bit floating point, its ties depend on how its library splits a
+//! range, and its random numbers come from the Mersenne Twister. So orders are not equal; tests/toolchain/starts.rs
+//! compares their quality. lld also begins a utility node wherever the bytes used so far have doubled, and splits code
+//! by the linker's relocations.
 
 use super::{AlgorithmOptions, starts};
 use sediment_core::callgraph::{CallGraph, FunctionId};
@@ -40,7 +43,7 @@ use sediment_core::random::Generator;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Number of times that a part is improved.
+/// Number of rounds that improve a part.
 const ROUNDS: u32 = 40;
 /// Number of times that the whole is halved.
 const DEPTH: u32 = 18;
@@ -59,12 +62,12 @@ pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<Fu
     order
 }
 
-/// By function: the utility nodes of the starts it was used in.
+/// By function: the utility nodes of its starts.
 fn utilities_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Vec<u64>> {
     let mut utilities = vec![Vec::new(); functions];
     let mut next = 0u64;
     for start in starts::distinct(functions, recorded) {
-        // One at 0, one at 1, and one more for each doubling.
+        // A utility node begins at 0, one at 1, and one more at each doubling.
         let begun =
             |place: usize| u64::from((place as u64).checked_ilog2().map_or(0, |doublings| doublings + 1));
         let last = next + begun(start.len().saturating_sub(1));
@@ -76,7 +79,7 @@ fn utilities_of_starts(functions: usize, recorded: &[Vec<FunctionId>]) -> Vec<Ve
     utilities
 }
 
-/// Functions in an order in which those with the same utilities stand close together.
+/// Returns the functions in an order that keeps functions with the same utilities close together.
 fn partitioned(functions: Vec<FunctionId>, utilities: &[Vec<u64>]) -> Vec<FunctionId> {
     let none: &[u64] = &[];
     let of = |function: &FunctionId| utilities.get(function.index()).map_or(none, Vec::as_slice);
@@ -111,14 +114,14 @@ struct PartitionMember {
     utilities: Vec<u64>,
 }
 
-/// Number of functions of a part with a utility, on either side.
+/// Number of functions of a part with a utility, on each side.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sides {
     left: usize,
     right: usize,
 }
 
-/// Puts the members of a part, which come in the order as given, into their final order.
+/// Puts the members of a part into their final order. They come in the given order.
 fn divide(members: &mut [PartitionMember], depth: u32, part: u64, logarithms: &Logarithms) {
     if members.len() <= 1 || depth >= DEPTH {
         return;
@@ -134,7 +137,7 @@ fn divide(members: &mut [PartitionMember], depth: u32, part: u64, logarithms: &L
             break;
         }
     }
-    // Stable: within a half the order as given stays.
+    // The sort is stable, so the given order stays within each half.
     members.sort_by_key(|member| !member.left);
     let (left, right) = members.split_at_mut(members.partition_point(|member| member.left));
     divide(left, depth + 1, 2 * part, logarithms);
@@ -167,7 +170,7 @@ fn number_utilities(members: &mut [PartitionMember]) -> Vec<Sides> {
     sides
 }
 
-/// One round; how many members changed sides.
+/// Performs a round, and returns the number of members that changed sides.
 fn exchange(
     members: &mut [PartitionMember],
     utilities: &mut [Sides],
@@ -227,11 +230,11 @@ impl Logarithms {
     }
 }
 
-/// log2 in 2^-20, rounded down: by squaring, each bit of the fraction at a time.
+/// Returns log2 in units of 2^-20, rounded down. Squaring gives the fraction bit by bit.
 fn logarithm(number: u64) -> i64 {
     const FRACTION: u32 = 20;
     let whole = number.ilog2();
-    // From 1 to below 2, in 2^-31.
+    // A number from 1 to below 2, in units of 2^-31.
     let mut rest = if whole <= 31 { number << (31 - whole) } else { number >> (whole - 31) };
     let mut logarithm = i64::from(whole);
     for _ in 0..FRACTION {
@@ -282,7 +285,7 @@ mod tests {
         let kind = |odd: u32| (0..64).map(|place| 2 * place + odd).collect::<Vec<u32>>();
         let order = ordered(130, &[kind(0), kind(1), kind(0), kind(1)], &[]);
         let changes = order[..128].windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
-        // Not 1: stages of both kinds are near each other, too.
+        // More than 1 is possible, because stages of both kinds are also near each other.
         assert!(changes <= 12, "{changes} changes between the kinds: {order:?}");
         assert_eq!(order[128..], [128, 129]);
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Baselines that the other algorithms must beat: the order as given, and chance.
+//! Baselines that the other algorithms must beat: the given order, and a random one.
 
 use super::AlgorithmOptions;
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use sediment_core::random::Generator;
 
-/// The order of the ids: the linker's own, where ids follow the addresses of a binary.
+/// The order of the ids, which is the linker's own if ids follow the addresses of a binary.
 #[must_use]
 pub(super) fn input(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     graph.ids().collect()
 }
 
-/// A shuffle that depends on [`AlgorithmOptions::seed`] and the number of functions alone (Fisher–Yates).
+/// A shuffle (Fisher–Yates) that depends only on [`AlgorithmOptions::seed`] and the number of functions.
 #[must_use]
 pub(super) fn random(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let mut order: Vec<FunctionId> = graph.ids().collect();

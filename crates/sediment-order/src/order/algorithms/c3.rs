@@ -4,11 +4,11 @@
 //! **Problem.** Place functions so that a callee is soon after its most frequent caller, and hot bytes are together.
 //!
 //! **Definitions.** s(f): size in bytes. w(u, v): weight of the calls from u to v. n(f): weight of f, at least the sum
-//! of w(·, f), recursion included. For a chain, s and n are the sums; density d = n / s, and 0 where s = 0.
+//! of w(·, f), recursion included. For a chain, s and n are the sums; density d = n / s, or 0 if s = 0.
 //!
 //! **Steps.**
-//! 1. Each function is a chain. The caller of v that matters is the one other than v with the largest w(u, v).
-//! 2. Visit the functions by falling density. Put the whole chain of v after the chain of its caller u, unless
+//! 1. Each function is a chain. The main caller of v is the function u other than v with the largest w(u, v).
+//! 2. Visit the functions by falling density. Put the whole chain of v after the chain of its main caller u, unless
 //!    - 10 · w(u, v) ≤ n(v): no caller stands out;
 //!    - both are in one chain already;
 //!    - the two chains together are larger than 1 MiB;
@@ -20,13 +20,13 @@
 //! **Ties.** Equal densities, of functions or of chains: the lower (first) function goes first. Equal w(u, v): the lower u.
 //!
 //! **Source.** G. Ottoni, B. Maher: Optimizing Function Placement for Large-Scale Data-Center Applications, CGO 2017.
-//! The thresholds and the visit by density rather than by weight are those of lld's `--call-graph-profile-sort=hfsort`.
+//! The thresholds, and the visit by density instead of weight, are the same as in lld's
+//! `--call-graph-profile-sort=hfsort`.
 //!
-//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that
-//! number breaks its ties; here it is the id. lld knows n(f) from the edges alone; here a function may weigh more
-//! than the counted calls, and one without any edge is ranked by density. Functions in chains of size 0, which lld
-//! does not list, stand last, by id. Fed the same numbering and weights, the orders are equal
-//! (tests/toolchain/layout.rs).
+//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and this number
+//! breaks its ties; here the id does. lld knows n(f) only from the edges; here a function may have a larger weight than
+//! the counted calls, and functions without edges are ranked by density. Functions in chains of size 0, which lld does
+//! not list, come last, by id. With the same numbering and weights, the orders are equal (tests/toolchain/layout.rs).
 
 use super::AlgorithmOptions;
 use super::chains::{ChainId, Chains};
@@ -37,10 +37,10 @@ use sediment_core::callgraph::{CallGraph, FunctionId};
 const LARGEST_CHAIN: u64 = 1 << 20;
 /// Largest ratio of the caller's chain's density to the joined chain's.
 const LARGEST_DILUTION: f64 = 8.0;
-/// A caller counts when it makes more than one in this number of the calls.
+/// A caller counts if it makes more than one in this many of the calls.
 const SMALLEST_SHARE: u128 = 10;
 
-/// The caller of a function that calls it most.
+/// The most frequent caller of a function.
 #[derive(Debug, Clone, Copy)]
 struct MainCaller {
     caller: FunctionId,
@@ -68,7 +68,7 @@ pub(super) fn order(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<Function
     order
 }
 
-/// n(f): what the graph says, but no less than the calls that were seen.
+/// n(f): the weight in the graph, but at least the sum of the recorded calls.
 fn incoming_weights(graph: &CallGraph) -> Vec<u64> {
     let mut incoming = vec![0; graph.len()];
     for edge in graph.edges() {

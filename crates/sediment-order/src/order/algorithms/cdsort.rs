@@ -9,37 +9,38 @@
 //! = Σ g. Z: bytes of all functions with g > 0. For a chain, s and n are the sums; density d = n / s.
 //! - A call of weight w over D bytes is worth w · D^-¼ (D = 0 counts as 0.1). It leads from the middle of its caller,
 //!   (size + 1) / 2 bytes in, to the start of the callee.
-//! - miss(d) = (1 − 2048 d / T)^16, and 0 where the base is not positive: the chance that code of density d is not among
-//!   what the last 16 pages of 2048 bytes hold.
-//! - The gain of joining chains X and Y is Σ w · (D^-¼ − Z^-¼) over the calls between them,
-//!   plus ¼ · (n(X) · miss(d(X)) + n(Y) · miss(d(Y)) − n(XY) · miss(d(XY))); where that is not negative, it is divided by
-//!   the smaller of s(X) and s(Y).
+//! - miss(d) = (1 − 2048 d / T)^16, and 0 if the base is not positive: the chance that code of density d is not in the
+//!   last 16 pages of 2048 bytes.
+//! - The gain of joining chains X and Y is Σ w · (D^-¼ − Z^-¼) over the calls between them, plus ¼ · (n(X) · miss(d(X))
+//!   + n(Y) · miss(d(Y)) − n(XY) · miss(d(XY))); if it is not negative, it is divided by the smaller of s(X) and s(Y).
 //!
 //! **Steps.**
 //! 1. Each function is a chain.
-//! 2. Join the two chains with the largest gain, in the better of both orders, as long as there is one above 1e-8 that
-//!    makes a chain of no more than 128 functions.
+//! 2. Join the two chains with the largest gain, in the better of both orders, as long as a gain is above 1e-8 and the
+//!    joined chain has at most 128 functions.
 //! 3. Chains by falling density.
 //!
-//! Each join looks again at the calls of the joined chain alone: O(a · m · log m) in the worst case for m edges and a
-//! the most functions a chain may have, and far less on graphs that arise. [`AlgorithmOptions::most_looks`] bounds it: once the
-//! looks are used up, a joined chain remembers only the 256 neighbours whose calls are worth most side by side.
+//! Each join looks again only at the calls of the joined chain: O(a · m · log m) in the worst case, for m edges and
+//! chains of at most a functions, and far less on real graphs. [`AlgorithmOptions::most_looks`] limits it: after the
+//! looks are used up, a joined chain remembers only the 256 neighbours with the most valuable calls.
 //!
-//! **Ties.** A pair of chains has a caller's side: that of the first call between them, edges taken by (caller, callee).
-//! Equal gains: the pair with the lower first function on the caller's side, then on the other side. The two orders of a
-//! pair within 1e-8: the chain with the lower first function goes first. Equal densities: the lower first function.
-//! When the chains of a pair are joined and both call a third chain, the calls of the caller's side come first.
+//! **Ties.** One chain of a pair is the caller's side: the one with the caller of the first call between them, with
+//! edges in the order of (caller, callee). Equal gains: the pair with the lower first function on the caller's side,
+//! then on the other side. If the gains of the two orders of a pair differ by at most 1e-8, the chain with the lower
+//! first function goes first. Equal densities: the lower first function. When the chains of a pair are joined and both
+//! call a third chain, the calls of the caller's side come first.
 //!
 //! **Settings.** The 16, 2048, ¼, ¼ and 128 above are the defaults of [`CdsortParameters`].
 //!
-//! **Source.** S. Pupyrev's cache-directed sort as lld does it from version 18 on (`--call-graph-profile-sort=cdsort`, its
-//! default); LLVM's D152834 and llvm-project#68638. It succeeded hfsort+.
+//! **Source.** S. Pupyrev's cache-directed sort, as in lld since version 18 (`--call-graph-profile-sort=cdsort`, its
+//! default); LLVM's D152834 and llvm-project#68638. It replaced hfsort+.
 //!
-//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and that
-//! number breaks its ties; here it is the id. lld knows g(f) from the edges alone; here a function may weigh more
-//! than the counted calls, and one without any edge is ranked by density. D^-¼ is 1 / √√D and the 16th power four
-//! squares, which are the same on every machine, where lld calls `pow`: a gain may differ in its last bits, and two
-//! gains that are equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
+//! **Where it differs from lld 19.** lld numbers functions by their first appearance in the graph file, and this number
+//! breaks its ties; here the id does. lld knows g(f) only from the edges; here a function may have a larger weight than
+//! the counted calls, and functions without edges are ranked by density. Here D^-¼ is computed as 1 / √√D and the 16th
+//! power by four squares, which are the same on every machine, while lld calls `pow`. So a gain may differ in its last
+//! bits, and two gains that are equal on paper may come in the other order. tests/toolchain/layout.rs compares the
+//! orders.
 
 use super::chains::{ChainId, Chains};
 use super::{AlgorithmOptions, Looks};
@@ -48,20 +49,20 @@ use sediment_core::callgraph::{CallGraph, FunctionId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Parameters; the defaults are those above, and lld's.
+/// Parameters; the defaults are the values above, which are also lld's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CdsortParameters {
-    /// Pages that the modelled cache holds: the 16 of miss(d). lld: `-cdsort-cache-entries`.
+    /// Number of pages in the modelled cache: the 16 in miss(d). lld: `-cdsort-cache-entries`.
     pub cache_entries: u32,
-    /// Bytes of a page of the modelled cache: the 2048 of miss(d). lld: `-cdsort-cache-size`.
+    /// Bytes of a page of the modelled cache: the 2048 in miss(d). lld: `-cdsort-cache-size`.
     pub cache_size: u32,
-    /// By which power calls lose worth with their distance, in sixteenths, which are exact by square roots: 4 for the ¼ of D^-¼; at
-    /// most 32 count. lld: `-cdsort-distance-power`.
+    /// The power by which the value of calls falls with their distance, in sixteenths, which are exact by square roots:
+    /// 4 for the ¼ in D^-¼; at most 32. lld: `-cdsort-distance-power`.
     pub distance_sixteenths: u8,
-    /// Weight of the pages against the distances; a negative value or NaN counts as 0. lld:
+    /// Weight of the pages relative to the distances; a negative value or NaN counts as 0. lld:
     /// `-cdsort-frequency-scale`.
     pub frequency_scale: f64,
-    /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
+    /// Largest number of functions in a chain. lld: `-cdsort-max-chain-size`.
     pub longest_chain: u32,
     /// For large graphs: calls between two chains are forgotten when their best value times this ratio is less than
     /// the loss in pages from joining the chains. 0, as in lld, forgets none.
@@ -69,7 +70,7 @@ pub struct CdsortParameters {
 }
 
 impl CdsortParameters {
-    /// lld's.
+    /// lld's parameters.
     pub const LLD: Self = Self {
         cache_entries: 16,
         cache_size: 2048,
@@ -86,13 +87,13 @@ impl Default for CdsortParameters {
     }
 }
 
-/// Gains this close are equal; gains no larger are none.
+/// Gains that differ by at most this are equal, and gains up to this do not count.
 const EPSILON: f64 = 1e-8;
 
-/// Number of neighbours that a chain remembers once the looks are used up.
+/// Number of neighbours that a chain remembers after the looks are used up.
 const FEW: usize = 256;
 
-/// No call, no link: the end of a list.
+/// No call or link: the end of a list.
 const NONE: u32 = u32::MAX;
 
 /// Orders all functions of the graph.
@@ -103,33 +104,34 @@ pub fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionI
     clustering.order()
 }
 
-/// Calls from one function to another; and, where it is the first of its list, a link: all calls between two chains, in
-/// either direction. The chain of the first call's caller is the link's caller's side.
+/// Calls from one function to another. If it is the first of its list, it also represents a link: all calls between two
+/// chains, in either direction. The caller's side of the link is the chain of the first call's caller.
 #[derive(Debug, Clone, Copy)]
 struct LinkedCall {
     caller: FunctionId,
     callee: FunctionId,
     /// The next call of the same link, or [`NONE`].
     next: u32,
-    /// The last call of the link that this one is the first of; [`NONE`] if it is not the first.
+    /// The last call of the link, if this is its first call; otherwise [`NONE`].
     last: u32,
     weight: f64,
-    /// Bytes from the start of the caller to where it calls.
+    /// Bytes from the start of the caller to its call.
     offset: u64,
 }
 
-/// A chain that another calls or is called by.
+/// A chain that calls another chain or is called by it.
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
-    /// May have been joined to another since: see [`Clustering::living`].
+    /// The chain may have been joined to another one since: see [`Clustering::living`].
     chain: ChainId,
-    /// The first call of the link. If the link was merged into another, a later neighbour (by now the same chain) has the merged link.
+    /// The first call of the link. If the link was merged into another one, a later neighbour (now the same chain) has
+    /// the merged link.
     link: u32,
-    /// Upper bound of the calls' value, wherever the functions between their ends go.
+    /// Upper bound of the calls' value, wherever the functions between their ends are placed.
     at_best: f64,
 }
 
-/// Fields of a chain that a possible merge reads, side by side in memory.
+/// Fields of a chain that a possible merge reads, together in memory.
 #[derive(Debug, Clone, Copy)]
 struct ChainSide {
     size: u64,
@@ -143,11 +145,11 @@ struct ChainSide {
 #[derive(Debug, Clone, Copy)]
 struct MergeGain {
     score: f64,
-    /// True if the caller's side goes behind.
+    /// True if the caller's side comes second.
     reversed: bool,
 }
 
-/// A join that gains something. The largest is the next to be made, unless one of its chains was joined since.
+/// A join with a gain. The largest is made next, unless one of its chains has been joined since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MergeCandidate {
     /// The bits of the gain: the bits of positive numbers ascend as the numbers do.
@@ -157,7 +159,7 @@ struct MergeCandidate {
     link: u32,
     /// Number of merges made before.
     joins: u32,
-    /// True if the caller's side goes behind.
+    /// True if the caller's side comes second.
     reversed: bool,
     /// True if the caller's side proposed it.
     by_caller: bool,
@@ -169,21 +171,22 @@ struct Clustering {
     chains: Chains,
     /// By chain.
     sides: Vec<ChainSide>,
-    /// By chain: itself, or the chain that it was joined to. Apart from the sides, because it is looked at most and alone.
+    /// By chain: itself, or the chain that it was joined to. Separate from the sides, because it is read most often,
+    /// and alone.
     joined_to: Vec<ChainId>,
-    /// By chain: where it is among the neighbours being united, or [`NONE`].
+    /// By chain: its index among the neighbours being united, or [`NONE`].
     slots: Vec<u32>,
-    /// Kept for their memory: the neighbours that a chain may gain by, and the ends of their links.
+    /// Reused memory: the neighbours with which a chain may gain, and the ends of their links.
     hopeful: Vec<(u32, f64)>,
     ends: Vec<[ChainId; 2]>,
-    /// By function: how many joins had been made once a chain that begins or began with it was joined last.
+    /// By function: number of joins after the last join of a chain that begins, or began, with it.
     joined_at: Vec<u32>,
-    /// By chain: those that it may still be joined to.
+    /// By chain: the chains that it may still be joined to.
     neighbours: Vec<Vec<Neighbour>>,
     /// n(f) by function.
     counts: Vec<u64>,
     calls: Vec<LinkedCall>,
-    /// By chain: the joins it proposed when it arose, less those that are among the candidates or were.
+    /// By chain: the joins that it proposed when it was made, without those that are or were among the candidates.
     proposals: Vec<BinaryHeap<MergeCandidate>>,
     /// The best proposal of each chain that has one.
     candidates: BinaryHeap<MergeCandidate>,
@@ -231,7 +234,7 @@ impl Clustering {
         clustering
     }
 
-    /// Makes links of the calls between the same two functions: those to the higher id first.
+    /// Makes links of the calls between the same two functions; the calls to the higher id come first.
     fn link_functions(&mut self) {
         let calls = &mut self.calls;
         let mut starts = vec![0usize; self.neighbours.len() + 1];
@@ -256,7 +259,7 @@ impl Clustering {
         }
     }
 
-    /// Makes neighbours of every two functions with a link, and candidates where joining them gains.
+    /// Makes neighbours of every two functions with a link, and candidates if joining them gains.
     fn meet_neighbours(&mut self) {
         let mut callees: Vec<Vec<Neighbour>> = vec![Vec::new(); self.neighbours.len()];
         let mut known = vec![[0usize; 2]; self.neighbours.len()];
@@ -301,9 +304,9 @@ impl Clustering {
         }
     }
 
-    /// All functions, chains by falling density.
+    /// Returns all functions, with chains by falling density.
     fn order(&self) -> Vec<FunctionId> {
-        // A floating-point sum along the chain, because weights beyond 2^53 then round as they do in LLVM.
+        // The sum is computed in floating point along the chain, so that weights beyond 2^53 are rounded as in LLVM.
         let count =
             |chain| self.chains.functions(chain).fold(0.0, |sum, f| sum + self.counts[f.index()] as f64);
         self.chains.densest_first(self.chains.ids(), |chain| count(chain) / self.chains.size(chain) as f64)
@@ -315,7 +318,7 @@ impl Clustering {
         [self.chains.chain_of(call.caller), self.chains.chain_of(call.callee)]
     }
 
-    /// The chain that this one is a part of by now.
+    /// The current chain that contains this one.
     fn living(&self, mut chain: ChainId) -> ChainId {
         loop {
             let joined_to = self.joined_to[chain.index()];
@@ -326,8 +329,8 @@ impl Clustering {
         }
     }
 
-    /// Finds the joins of a chain to these neighbours that gain anything, and puts the best of them forward. Neighbours that are
-    /// not worth remembering are taken out.
+    /// Finds the gainful joins of a chain to these neighbours, and adds the best of them to the candidates. Neighbours
+    /// that are not worth remembering are removed.
     fn propose(&mut self, chain: ChainId, neighbours: &mut Vec<Neighbour>) {
         let mut hopeful = std::mem::take(&mut self.hopeful);
         let mut all_ends = std::mem::take(&mut self.ends);
@@ -341,7 +344,7 @@ impl Clustering {
             }
             prune_ratio == 0.0 || neighbour.at_best * prune_ratio + pages > 0.0
         });
-        // All at once because each waits for memory, and so the waits overlap.
+        // All are computed in one go, because each waits for memory, and so the waits overlap.
         all_ends.extend(hopeful.iter().map(|&(link, _)| self.ends(link)));
         let mut proposals = Vec::new();
         for (&(link, pages), &ends) in hopeful.iter().zip(&all_ends) {
@@ -362,7 +365,7 @@ impl Clustering {
         self.put_forward(chain);
     }
 
-    /// Makes a candidate of the best that the chain has left to propose.
+    /// Makes a candidate of the chain's best remaining proposal.
     fn put_forward(&mut self, chain: ChainId) {
         self.candidates.extend(self.proposals[chain.index()].pop());
     }
@@ -388,7 +391,7 @@ impl Clustering {
         self.neighbours[joined.index()] = neighbours;
     }
 
-    /// The neighbours of two chains about to be joined that the whole may still be joined to, each once.
+    /// Returns the neighbours of two chains about to be joined that the joined chain may still be joined to, each once.
     fn unite_neighbours(&mut self, caller: ChainId, callee: ChainId) -> Vec<Neighbour> {
         let length = self.chains.length(caller) + self.chains.length(callee);
         let parts = [caller, callee].map(|part| std::mem::take(&mut self.neighbours[part.index()]));
@@ -396,7 +399,7 @@ impl Clustering {
         self.looks.take(known);
         let mut united: Vec<Neighbour> = Vec::with_capacity(known);
         for mut neighbours in parts {
-            // On its own because nothing else in this file waits for memory as long: so these waits overlap.
+            // A loop of its own, because nothing else in this file waits for memory as long, and so the waits overlap.
             for neighbour in &mut neighbours {
                 neighbour.chain = self.living(neighbour.chain);
             }
@@ -428,7 +431,7 @@ impl Clustering {
         united
     }
 
-    /// Makes one neighbour of two that are the same chain. Their links may be one already, united from the other end.
+    /// Merges two neighbours that are the same chain. Their links may already be one, merged from the other end.
     fn unite(&mut self, known: &mut Neighbour, other: &Neighbour) {
         known.at_best += other.at_best;
         let last_known = self.calls[known.link as usize].last;
@@ -442,7 +445,7 @@ impl Clustering {
         }
     }
 
-    /// Gain of merging two chains by pages alone.
+    /// Gain of merging two chains, counting pages only.
     fn gain_of_pages(&self, one: ChainId, other: ChainId) -> f64 {
         let [one, other] = [one, other].map(|chain| &self.sides[chain.index()]);
         let joined = self.expected_misses(one.weight + other.weight, one.size + other.size);
@@ -486,8 +489,8 @@ impl Clustering {
         [forward - apart, reversed - apart]
     }
 
-    /// Upper bound of a call's value between two chains of one function each, side by side in the better order, plus
-    /// what rounding could add.
+    /// Upper bound of a call's value: for two chains of one function each, neighbours in the better order, plus the
+    /// largest rounding error.
     fn worth_at_best(&self, call: usize) -> f64 {
         const ROUNDING: f64 = 1.0 + 1e-9;
         let call = &self.calls[call];
@@ -516,7 +519,7 @@ impl Clustering {
     }
 }
 
-/// D to a negative power of this number of sixteenths, with 0.1 for a distance of 0.
+/// Computes D to a negative power of this number of sixteenths; a distance of 0 counts as 0.1.
 #[derive(Debug, Clone, Copy)]
 struct Nearness(u8);
 
@@ -570,7 +573,7 @@ fn power(base: f64, exponent: u32) -> f64 {
 struct CallWeights {
     /// g: calls from others.
     given: Vec<u64>,
-    /// n: the same, but no less than the calls to others.
+    /// n: the same, but at least the calls to others.
     counts: Vec<u64>,
 }
 

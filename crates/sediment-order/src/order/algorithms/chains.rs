@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains: runs of functions that will be side by side; shared by the clustering algorithms.
+//! Chains are runs of functions that will be neighbours. The clustering algorithms share this code.
 //!
 //! At first every function is a chain of its own; [`Chains::join`] puts one chain after another. A chain knows its
-//! bytes, weight, length and first function; a function knows its chain and how far into it it starts. Joining costs as
-//! much as the shorter chain is long, so any sequence of joins over n functions takes O(n log n).
+//! bytes, weight, length and first function; a function knows its chain and its position in it. The time of a join is
+//! in proportion to the length of the shorter chain, so any sequence of joins over n functions takes O(n log n).
 //!
-//! A [`ChainId`] is only a handle, and after a join the handle of the longer chain lives on. What is stable, and what
-//! ties are broken by, is the chain's first function.
+//! A [`ChainId`] is only a handle; after a join, the handle of the longer chain stays valid. The chain's first function
+//! is stable, and breaks ties.
 
 use sediment_core::callgraph::FunctionId;
 
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct ChainId(u32);
 
 impl ChainId {
-    /// The handle of the chain that this function is at first.
+    /// The initial handle of this function's chain.
     pub(super) fn of_single(function: FunctionId) -> Self {
         Self(function.0)
     }
@@ -33,7 +33,7 @@ impl ChainId {
 struct ChainMember {
     chain: ChainId,
     next: u32,
-    /// Where the function starts, on the scale on which the chain starts at its `start`.
+    /// Position of the function, on a scale that has the chain's beginning at its `start`.
     place: i64,
 }
 
@@ -95,7 +95,7 @@ impl Chains {
         self.chains[chain.index()].length
     }
 
-    /// The first function of the chain: what a tie between chains is broken by.
+    /// The first function of the chain, which breaks ties between chains.
     pub(super) fn first(&self, chain: ChainId) -> FunctionId {
         FunctionId(self.chains[chain.index()].first)
     }
@@ -115,7 +115,7 @@ impl Chains {
         })
     }
 
-    /// Puts `back` after `front` and returns the handle of the whole; only this handle stays valid.
+    /// Puts `back` after `front`, and returns the handle of the result; only this handle stays valid.
     pub(super) fn join(&mut self, front: ChainId, back: ChainId) -> ChainId {
         debug_assert_ne!(front, back, "a chain cannot be joined to itself");
         let (ahead, behind) = (self.chains[front.index()].clone(), self.chains[back.index()].clone());
@@ -144,7 +144,7 @@ impl Chains {
         kept
     }
 
-    /// Turns a chain round. `sizes` are those of all functions. As costly as the chain is long.
+    /// Reverses a chain. `sizes` are the sizes of all functions. Takes time in proportion to the chain's length.
     pub(super) fn reverse(&mut self, id: ChainId, sizes: &[u64]) {
         let mut functions: Vec<FunctionId> = self.functions(id).collect();
         functions.reverse();
@@ -159,14 +159,14 @@ impl Chains {
         chain.last = functions[functions.len() - 1].0;
     }
 
-    /// The chains there are, by their first functions.
+    /// All current chains, by their first functions.
     pub(super) fn ids(&self) -> impl Iterator<Item = ChainId> + '_ {
         (0u32..).zip(&self.members).filter_map(|(id, member)| {
             (self.chains[member.chain.index()].first == id).then_some(member.chain)
         })
     }
 
-    /// The functions of these chains, chain after chain, densest first; a tie goes to the lower first function.
+    /// Returns the functions of these chains, chain after chain, densest first; a tie goes to the lower first function.
     pub(super) fn densest_first(
         &self,
         chains: impl Iterator<Item = ChainId>,

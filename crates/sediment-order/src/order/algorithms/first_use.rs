@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! First use: functions in the order in which a start of the program first needs them.
+//! First use: orders functions by the time at which a start of the program first needs them.
 //!
 //! **Problem.** Let a starting program read its pages one after the other, each once.
 //!
@@ -10,12 +10,12 @@
 //!
 //! O(n log n + the lengths of the starts).
 //!
-//! **Ties.** Equal times, which different starts give: the lower id.
+//! **Ties.** Functions of different starts can have equal times: the lower id goes first.
 //!
-//! **Source.** What GCC does with `-fprofile-reorder-functions`, and icegrind did for Firefox (2010).
+//! **Source.** GCC does this with `-fprofile-reorder-functions`, and icegrind did it for Firefox (2010).
 //!
-//! **Where it differs.** GCC takes the time from one counter for the whole program and one run; here there may be several, and
-//! the earliest counts: as in LLVM's balanced partitioning before it begins.
+//! **Where it differs.** GCC takes the time from one counter for the whole program and one run. Here there may be
+//! several runs, and the earliest time counts, as in the initial order of LLVM's balanced partitioning.
 
 use super::{AlgorithmOptions, starts};
 use sediment_core::callgraph::{CallGraph, FunctionId};

@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! hfsort+: chains by what they save of a small cache of pages.
+//! hfsort+: joins chains by the misses that they save in a small cache of pages.
 //!
-//! **Problem.** Place functions so that few calls lead to a page that the cache does not hold.
+//! **Problem.** Place functions so that few calls lead to a page outside the cache.
 //!
 //! **Definitions.** s(f): size in bytes, at least 1. w(u, v): weight of the calls from u to v, u ≠ v. n(f): the largest
 //! of the weight of f, the sum of w(·, f), and the sum of w(f, ·). T = Σ n. For a chain, s and n are the sums.
 //! - A call over D < 4096 bytes, from the middle of its caller to the start of its callee, is short by w · (1 − (D / 4096)²).
 //! - miss(X) = (1 − 4096 · n / (s · T))^16, and 0 where the base is not positive.
-//! - The cost of a chain is (n − its short calls, at least 0) · miss. The gain of joining two is the sum of their costs less that of the
-//!   whole, divided by the smaller of their sizes.
+//! - The cost of a chain is (n − its short calls, at least 0) · miss. The gain of joining two is the sum of their costs
+//!   minus the cost of the whole, divided by the smaller of their sizes.
 //!
 //! **Steps.**
-//! 1. Calls that nearly always happen: take the calls from the last function of one chain to the first function of another that have
-//!    w ≥ 0.9 · (calls from u) and w ≥ 0.9 · (calls into v), heaviest first, and join their chains.
-//! 2. Join the two chains of the largest gain, in the better order, while there is one above 0 that makes a chain of no more than 128
-//!    functions.
+//! 1. Calls that nearly always happen: consider the calls from the last function of one chain to the first function of
+//!    another with w ≥ 0.9 · (calls from u) and w ≥ 0.9 · (calls into v). Join their chains, heaviest call first.
+//! 2. Join the two chains with the largest gain, in the better order, as long as a gain is above 0 and the joined chain
+//!    has at most 128 functions.
 //! 3. Chains by falling n / s.
 //!
-//! O(m · a · log m) for m edges and chains of at most a functions. Step 2 ends early where [`AlgorithmOptions::most_looks`] are used up.
+//! O(m · a · log m) for m edges and chains of at most a functions. Step 2 ends early if
+//! [`AlgorithmOptions::most_looks`] are used up.
 //!
 //! **Ties.** Equal weights in step 1: by (caller, callee). Equal gains: the lower first functions of the two chains, lower one
 //! first. Both orders alike: the chain with the lower first function in front. Equal densities: the lower first function.
 //!
 //! **Source.** BOLT's `-reorder-functions=hfsort+` of 2017 to 2023, which CDSort replaced.
 //!
-//! **Where it differs.** BOLT does not limit the length of chains; ignores calls with less than 1e-8 of all samples; knows where in its
-//! caller a call is; and uses only the number of entries, where n(f) here also includes calls out of f. BOLT 19 gives CDSort's order under
-//! this name; scores of our orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
+//! **Where it differs.** BOLT does not limit the length of chains; ignores calls with less than 1e-8 of all samples;
+//! knows where in its caller a call is; and uses only the number of entries, where n(f) here also includes calls out of
+//! f. BOLT 19 gives CDSort's order under this name; so tests/toolchain/bolt.rs compares the scores with BOLT 16; they
+//! differ by less than a twentieth.
 
 use super::chains::{ChainId, Chains};
 use super::{AlgorithmOptions, Looks};
@@ -37,9 +39,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 const PAGE: f64 = Geometry::COMMON.page as f64;
-/// The share of the calls out of the caller, and of those into the callee, that nearly always happen: nine of ten.
+/// A call nearly always happens if it has this share of the caller's calls and of the calls into the callee: nine of
+/// ten.
 const NEARLY: (u128, u128) = (9, 10);
-/// The most functions that a chain may have.
+/// Largest number of functions in a chain.
 const LONGEST_CHAIN: u32 = 128;
 
 /// Orders all functions of the graph.
@@ -63,7 +66,7 @@ struct ChainCall {
 struct PageChains {
     chains: Chains,
     calls: Vec<ChainCall>,
-    /// Which calls lead between two chains, by chain and chain.
+    /// The calls between two chains, by chain and chain.
     between: Vec<BTreeMap<u32, Vec<u32>>>,
     /// By chain: the weight of its short calls.
     short: Vec<f64>,
@@ -72,7 +75,8 @@ struct PageChains {
     total: f64,
 }
 
-/// A join that gains something: gain as bits, which ascend as positive numbers do; first functions and ages of both.
+/// A join with a gain: the bits of the gain, which ascend with positive numbers; first functions and ages of both
+/// chains.
 type JoinCandidate = (u64, Reverse<(FunctionId, FunctionId)>, u32, u32);
 
 impl PageChains {
@@ -148,7 +152,7 @@ impl PageChains {
         }
     }
 
-    /// Puts the joins of a chain that gain among the candidates; those to later chains alone where all do so.
+    /// Adds the gainful joins of a chain to the candidates. If all chains do this, each only looks at later ones.
     fn propose(&self, chain: ChainId, candidates: &mut BinaryHeap<JoinCandidate>, later_alone: bool) {
         for &other in self.between[chain.index()].keys() {
             let other = self.chains.chain_of(FunctionId(other));
@@ -173,7 +177,7 @@ impl PageChains {
         }
     }
 
-    /// Gain of merging two chains, and whether the second goes in front.
+    /// Gain of merging two chains, and true if the second should come first.
     fn gain(&self, one: ChainId, other: ChainId) -> (f64, bool) {
         let [as_is, reversed] = self.short_between(one, other);
         let whole = |between: f64| {
@@ -195,7 +199,7 @@ impl PageChains {
         if reversed > as_is { (reversed, true) } else { (as_is, false) }
     }
 
-    /// The short calls between two chains, with the first in front and with the second.
+    /// Weight of the short calls between two chains, with the first in front and with the second in front.
     fn short_between(&self, one: ChainId, other: ChainId) -> [f64; 2] {
         let sizes = [self.chains.size(one), self.chains.size(other)];
         let mut short = [0.0; 2];
@@ -248,7 +252,7 @@ impl PageChains {
     }
 }
 
-/// Chains are named in tables by what they were at first.
+/// The tables name a chain by its original function.
 fn other_key(chain: ChainId) -> u32 {
     chain.index() as u32
 }
@@ -258,7 +262,7 @@ fn shortness(weight: f64, distance: u64) -> f64 {
     if part < 1.0 { weight * (1.0 - part * part) } else { 0.0 }
 }
 
-/// The weights of the calls into each function from others, and out of it to others.
+/// Weights of the calls into each function from others, and from it to others.
 fn sums(graph: &CallGraph) -> [Vec<u64>; 2] {
     let mut sums = [vec![0u64; graph.len()], vec![0u64; graph.len()]];
     for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`ALGORITHMS`]: call graph in, order out. Pure: no names, no files, no ELF, no clock; ties end in an id.
+//! [`ALGORITHMS`] compute an order from a call graph. They are pure: no names, no files, no ELF, no clock; ids break
+//! the last ties.
 //!
 //! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/background/algorithms.md.
 
@@ -30,12 +31,12 @@ pub struct Algorithm {
     pub run: fn(&CallGraph, &AlgorithmOptions<'_>) -> Vec<FunctionId>,
 }
 
-/// The looks of [`AlgorithmOptions::most_looks`] that are left.
+/// The remaining looks of [`AlgorithmOptions::most_looks`].
 #[derive(Debug, Clone, Copy)]
 struct Looks(u64);
 
 impl Looks {
-    /// Factor of a look at neighbours that are kept in maps, against those in lists.
+    /// Cost of a look at neighbours kept in maps, relative to a look at neighbours in lists.
     const THROUGH_MAPS: usize = 32;
 
     fn of(options: &AlgorithmOptions<'_>) -> Self {
@@ -56,7 +57,7 @@ impl Looks {
 pub enum AlgorithmInput {
     /// The call graph.
     Calls,
-    /// [`AlgorithmOptions::starts`], and of functions in none [`AlgorithmOptions::code_shingles`].
+    /// [`AlgorithmOptions::starts`], and [`AlgorithmOptions::code_shingles`] for functions in none of them.
     Starts,
 }
 
@@ -66,23 +67,23 @@ impl PartialEq for Algorithm {
     }
 }
 
-/// Parameters of algorithms, and further inputs; each algorithm uses those that concern it.
+/// Parameters of algorithms, and further inputs; each algorithm uses those that it needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct AlgorithmOptions<'a> {
     /// Seed of the algorithms that draw random numbers.
     pub seed: u64,
-    /// Limit of the neighbours of merged chains that CDSort, hfsort+ and Pettis-Hansen look at before they settle for
-    /// less: CDSort then remembers few neighbours of a chain, the others end. One look of the latter two counts as 32
-    /// of CDSort, for its time. A function with very many callers would else be looked at, with all of them, at each
-    /// merge of its chain. None: no limit.
+    /// Limit of the neighbours of merged chains that CDSort, hfsort+ and Pettis-Hansen look at before they save work:
+    /// CDSort then remembers few neighbours of a chain; the other two stop. A look of the other two takes longer, and
+    /// counts as 32 looks of CDSort. Without a limit, a function with very many callers would be looked at, with all of
+    /// them, at each merge of its chain. None: no limit.
     pub most_looks: Option<u64>,
     /// Parameters of CDSort.
     pub cdsort: cdsort::CdsortParameters,
-    /// Recorded starts: of each, functions in the order of their first use. Ids that the graph does not have, and repeated
-    /// ones, count for nothing.
+    /// Recorded starts, each with its functions in the order of their first use. Repeated ids, and ids that the graph
+    /// lacks, are ignored.
     pub starts: &'a [Vec<FunctionId>],
-    /// By function: numbers that stand for pieces of its bytes, equal for equal pieces, each once. Empty where they are not known,
-    /// or not to be gone by.
+    /// By function: numbers for pieces of its bytes, each once; equal pieces have equal numbers. Empty if they are
+    /// unknown, or must not be used.
     pub code_shingles: &'a [Vec<u64>],
 }
 
@@ -144,8 +145,8 @@ pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name)
 }
 
-/// Parts an order of the graph's functions: functions that were seen to run, and after them as
-/// [`GroupKind::Unprofiled`] the functions of which nothing more than their existence is known.
+/// Divides an order of the graph's functions into executed functions and, as [`GroupKind::Unprofiled`], functions of
+/// which nothing is known but that they exist.
 #[must_use]
 pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
     let mut executed: Vec<bool> = graph.weights().iter().map(|weight| *weight > 0).collect();

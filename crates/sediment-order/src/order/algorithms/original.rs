@@ -6,10 +6,10 @@
 //! **Definitions.** w(u, v): weight of the calls from u to v, u ≠ v. Sizes and weights of functions do not count.
 //!
 //! **Steps.** Take the calls by falling weight.
-//! 1. Neither end is listed: they begin a new list, the caller first.
-//! 2. Only the caller is listed: the callee goes to the end of its list.
-//! 3. Only the callee is listed: the caller goes to the front of its list.
-//! 4. Both are, in different lists: the callee's list goes after the caller's.
+//! 1. If neither end is listed, they begin a new list, the caller first.
+//! 2. If only the caller is listed, the callee goes to the end of its list.
+//! 3. If only the callee is listed, the caller goes to the front of its list.
+//! 4. If both are in different lists, the callee's list goes after the caller's.
 //!
 //! Lists in the order in which they began; then functions without any call.
 //!
@@ -19,9 +19,9 @@
 //!
 //! **Source.** The behaviour of upstream sediment's `gv2link`.
 //!
-//! **Where it differs.** Upstream forgets, when it joins two lists, the positions of the second's functions, except
-//! for the one that was called; lists a function that calls itself twice; and drops functions without calls. Here
-//! they are followed, listed once, and listed last.
+//! **Where it differs.** When upstream joins two lists, it forgets the positions of the second list's functions, except
+//! for the called one; here they are tracked. Upstream lists a function that calls itself twice; here it is listed
+//! once. Upstream drops functions without calls; here they come last.
 
 use super::AlgorithmOptions;
 use super::chains::Chains;
@@ -35,7 +35,7 @@ pub(super) fn order(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<Function
     let mut calls: Vec<&CallEdge> = graph.edges().iter().filter(|edge| edge.caller != edge.callee).collect();
     calls.sort_by_key(|edge| Reverse(edge.weight));
     let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &vec![0; graph.len()]);
-    // By function: when the list began that it was in at first.
+    // By function: the time at which its first list began.
     let mut began: Vec<Option<usize>> = vec![None; graph.len()];
     for (turn, call) in calls.into_iter().enumerate() {
         let (caller, callee) = (chains.chain_of(call.caller), chains.chain_of(call.callee));
@@ -45,7 +45,7 @@ pub(super) fn order(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<Function
         let of_caller = began[chains.first(caller).index()];
         let of_callee = began[chains.first(callee).index()];
         let joined = chains.join(caller, callee);
-        // Kept with the first function of the list, whichever that is by now.
+        // Stored with the current first function of the list.
         began[chains.first(joined).index()] = Some(of_caller.or(of_callee).unwrap_or(turn));
     }
     let mut lists: Vec<_> =

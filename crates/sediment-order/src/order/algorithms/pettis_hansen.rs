@@ -3,32 +3,34 @@
 //!
 //! **Problem.** Place functions that call each other often next to each other.
 //!
-//! **Definitions.** s(f): size in bytes. w{u, v}: weight of the calls from u to v and from v to u, u ≠ v. Between two chains, the sum
-//! over their functions. n(f): weight of f, at least the sum of the calls into it. Density of a chain: n / s, 0 where s = 0.
+//! **Definitions.** s(f): size in bytes. w{u, v}: weight of the calls from u to v and from v to u, u ≠ v. Between two
+//! chains, the sum over their functions. n(f): weight of f, at least the sum of the calls into it. Density of a chain:
+//! n / s, or 0 if s = 0.
 //!
 //! **Steps.**
 //! 1. Each function is a chain.
-//! 2. Take the two chains with the largest w between them. If together they are larger than 1 MiB, they stay apart for good. Else
-//!    join them so that, of the four ways to put them end to end, reversed or not, those two functions meet that have the
-//!    largest w{u, v} of their own.
+//! 2. Take the two chains with the largest w between them. If together they are larger than 1 MiB, they are never
+//!    joined. Otherwise they can be put end to end in four ways, each chain reversed or not. Join them in the way that
+//!    makes the two functions with the largest w{u, v} neighbours.
 //! 3. Chains by falling density.
 //!
-//! O(m · n · log n) for n functions and m edges in the worst case, far less on graphs that arise. Step 2 ends early where
+//! O(m · n · log n) for n functions and m edges in the worst case, far less on real graphs. Step 2 ends early if
 //! [`AlgorithmOptions::most_looks`] are used up.
 //!
-//! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after,
-//! then the other; a joined chain is named after the lower, and begins with the part of that name. The four ways, in
+//! **Ties.** A chain is named after its lowest function. Equal w between chains: the pair with the lower name, then
+//! with the lower other name. A joined chain begins with the part that has the lower name. The four ways are tried in
 //! this order: the first reversed, so that the first functions meet; both reversed; the second reversed; as they are.
 //! Equal densities: the lower name.
 //!
-//! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain, the order of chains by density, and
-//! which of the four ways goes first are those of BOLT's `-reorder-functions=pettis-hansen`.
+//! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The limit of a chain's size, the order
+//! of chains by density, and the sequence of the four ways are the same as in BOLT's
+//! `-reorder-functions=pettis-hansen`.
 //!
-//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so that its ties are
-//! open; omits functions that were never entered; and takes weights of calls from counts of basic blocks. Fed weights
-//! that all differ, in blocks of their own, the orders are equal (tests/toolchain/bolt.rs). There, two chains are
-//! reversed as they are joined; here a chain is kept either way round, and of two in different directions the shorter
-//! one is turned.
+//! **Where it differs from BOLT.** BOLT looks for the largest w in tables ordered by pointers, so its ties are
+//! arbitrary; omits functions that were never entered; and takes weights of calls from counts of basic blocks. If all
+//! weights are distinct and each call has a block of its own, the orders are equal (tests/toolchain/bolt.rs). BOLT
+//! reverses two chains when it joins them. Here a chain is stored in either direction, and if two chains have different
+//! directions, the shorter one is reversed.
 
 use super::chains::{ChainId, Chains};
 use super::{AlgorithmOptions, Looks};
@@ -48,7 +50,7 @@ pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<Fu
     let mut closest: BinaryHeap<(u64, Reverse<(u32, u32)>)> =
         pairs.between.iter().map(|(&pair, &weight)| (weight, Reverse(pair))).collect();
     while let Some((weight, Reverse((low, high)))) = closest.pop() {
-        // Pairs that grew, or that lost one chain, leave older entries.
+        // Pairs that grew, or that lost a chain, leave outdated entries.
         if pairs.neighbours[low as usize].get(&high) != Some(&weight) {
             continue;
         }
@@ -82,7 +84,7 @@ struct Pairs {
     sizes: Vec<u64>,
     /// w{u, v} by (lower, higher).
     between: BTreeMap<(u32, u32), u64>,
-    /// By chain: whether the arena has it the other way round.
+    /// By chain: true if it is stored in reverse.
     turned: Vec<bool>,
     /// By the name of a chain: w to other chains, by their names.
     neighbours: Vec<BTreeMap<u32, u64>>,
@@ -120,14 +122,14 @@ impl Pairs {
         self.chains.size(self.chain(name))
     }
 
-    /// Puts the second chain after the first, either reversed where that brings closer functions together.
+    /// Puts the second chain after the first. Either is reversed if this brings closer functions together.
     fn join(&mut self, low: u32, high: u32) {
         let (front, back) = (self.chain(low), self.chain(high));
         let near = |one: FunctionId, other: FunctionId| {
             self.between.get(&(one.min(other).0, one.max(other).0)).copied().unwrap_or(0)
         };
         let [(first, last), (back_first, back_last)] = [front, back].map(|chain| self.ends(chain));
-        // Which of the two is reversed, and what meets then.
+        // Which of the two is reversed, and which functions meet.
         let ways = [
             (true, false, near(first, back_first)),
             (true, true, near(first, back_last)),
@@ -170,7 +172,7 @@ impl Pairs {
         let mut named: Vec<(f64, u32)> = Vec::new();
         let mut seen = vec![false; self.sizes.len()];
         for name in 0..self.sizes.len() as u32 {
-            // The lowest function of a chain is met first: it is the chain's name.
+            // The lowest function of a chain comes first, and it is the chain's name.
             let chain = self.chain(name);
             if !std::mem::replace(&mut seen[chain.index()], true) {
                 named.push((density(chain), name));

@@ -6,7 +6,7 @@ use sediment_core::callgraph::FunctionId;
 /// The time of a function that no start used.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// The starts without ids beyond `functions`, and without repeated uses.
+/// Returns the starts without repeated uses, and without ids of `functions` and above.
 pub(super) fn distinct(functions: usize, starts: &[Vec<FunctionId>]) -> Vec<Vec<FunctionId>> {
     let mut seen_in = vec![NEVER; functions];
     (0u32..)
@@ -24,7 +24,7 @@ pub(super) fn distinct(functions: usize, starts: &[Vec<FunctionId>]) -> Vec<Vec<
         .collect()
 }
 
-/// By function: its lowest place in any start, or [`NEVER`].
+/// By function: its lowest position in any start, or [`NEVER`].
 pub(super) fn times(functions: usize, starts: &[Vec<FunctionId>]) -> Vec<u32> {
     let mut times = vec![NEVER; functions];
     for start in distinct(functions, starts) {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order, changed move by move as long as each move lowers its cost.
+//! Changes an order move by move; each move must lower its cost.
 //!
 //! **Cost.** The functions follow each other without gaps, but each begins at a multiple of 16 bytes. A page is active
 //! in a window when a function that it holds a part of was executed there. For the windows of one band (a width, a
 //! workload) the cost is 2 · (pages that become active after a window in which they were not) + (pages active), summed
 //! over the windows. The first term counts the misses of a memory that holds the pages of the last window or two; the
-//! second term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with
+//! second term represents the limited size of such a memory. Bands are summed by the weights of their workloads, with
 //! equal weights of the widths, as shares of the cost of the first order. The offset of the first function in its page
-//! is unknown: all is summed over four offsets, a quarter of a page apart.
+//! is unknown, so the cost is summed over four offsets, a quarter of a page apart.
 //!
 //! Neighbouring functions usually share a cache line. Therefore the search (but not the final comparison) rewards
 //! affinity between neighbours (the `affinity` of a profile). The reward is scaled so that in the first order it is a
-//! fifth of the page cost. Without it single functions are torn from their callers, which costs lines, and the search
-//! gets stuck earlier.
+//! fifth of the page cost. Without it, single functions are separated from their callers, which costs cache lines, and
+//! the search gets stuck earlier.
 //!
 //! **Moves**, of runs of up to a dozen functions: two runs of equal length are exchanged, so that nothing else moves;
 //! or one run moves elsewhere, and the functions between move up. The target is usually drawn next to a companion of
 //! one of the functions (a function often executed together with it), and one time in eight at random. A move that
-//! lowers the cost stays. Costs are integers, so that the sum of many is exact.
+//! lowers the cost is kept. Costs are integers, so large sums are exact.
 
 use super::windows::{Companion, WindowActivity};
 use crate::model::Geometry;
@@ -26,14 +26,14 @@ use sediment_core::random::Generator;
 /// Bytes of a page.
 const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
-/// The most functions in a run that moves.
+/// Largest number of functions in a run that moves.
 const LONGEST_RUN: usize = 12;
 /// A run moves past more bytes than this only one time in [`FAR_MOVES`].
 const NEARBY: u64 = 8 * PAGE;
 const FAR_MOVES: u64 = 32;
-/// Divisor: the gain of all neighbours at the start, as a part of the cost.
+/// Divisor: the gain of all neighbours at the start, as a share of the cost.
 const AFFINITY_SHARE: i64 = 5;
-/// Sum to which the costs of a band over all phases are scaled at the start, times its workload's share.
+/// The costs of a band over all phases are scaled to this sum at the start, times the share of its workload.
 const UNIT: u64 = 1 << 32;
 
 /// Weight of each band.
@@ -47,9 +47,9 @@ pub(super) struct LocalSearch<'a> {
     sizes: &'a [u64],
     weights: BandWeights,
     order: Vec<u32>,
-    /// Address at which the function at a position begins; one more for the end.
+    /// Address at which the function at a position begins; one more entry for the end.
     starts: Vec<u64>,
-    /// Place of each function, [`u32::MAX`] if it is none of the order.
+    /// Position of each function, [`u32::MAX`] if it is not in the order.
     positions: Vec<u32>,
     /// By phase and page: its cost.
     pages: Vec<Vec<i64>>,
@@ -62,7 +62,7 @@ pub(super) struct LocalSearch<'a> {
 }
 
 impl<'a> LocalSearch<'a> {
-    /// Begins with an order of some of the functions. `sizes` are multiples of what functions are aligned to.
+    /// Begins with an order of some of the functions. `sizes` are multiples of the functions' alignment.
     pub(super) fn new(
         activity: &'a WindowActivity,
         companions: &'a [Vec<Companion>],
@@ -97,7 +97,7 @@ impl<'a> LocalSearch<'a> {
         search
     }
 
-    /// The order as it is by now.
+    /// Returns the current order.
     pub(super) fn into_order(self) -> Vec<u32> {
         self.order
     }
@@ -107,7 +107,7 @@ impl<'a> LocalSearch<'a> {
         self.pages.iter().flatten().sum()
     }
 
-    /// Weights by which each band of this order costs its share of [`UNIT`].
+    /// Returns the weights with which each band of this order costs its share of [`UNIT`].
     pub(super) fn balanced(&self, shares: &[f64]) -> BandWeights {
         let alone = |band: usize| -> i64 {
             let mut only = self.clone();
@@ -124,7 +124,7 @@ impl<'a> LocalSearch<'a> {
             .collect()
     }
 
-    /// Tries `moves` moves, and keeps those that gain.
+    /// Tries `moves` moves, and keeps those with a gain.
     pub(super) fn improve(&mut self, moves: u64, seed: u64) {
         if self.order.len() < 2 {
             return;
@@ -215,7 +215,7 @@ impl<'a> LocalSearch<'a> {
         }
     }
 
-    /// Takes over what was laid out if it costs less; else takes it back. `spans` are the bytes that changed, ascending.
+    /// Keeps the new layout if it costs less, otherwise undoes it. `spans` are the changed ranges of bytes, ascending.
     fn settle(&mut self, affected: std::ops::Range<usize>, spans: &[(u64, u64)]) {
         let mut gain = -self.affinity_of_neighbours(affected.clone()) * self.affinity_weight;
         std::mem::swap(&mut self.order, &mut self.next_order);
@@ -251,7 +251,7 @@ impl<'a> LocalSearch<'a> {
         self.next_starts[starts.clone()].copy_from_slice(&self.starts[starts]);
     }
 
-    /// Affinity of neighbours at these positions, and of those at either end.
+    /// Affinity of neighbours at these positions, including the neighbours at either end.
     fn affinity_of_neighbours(&self, positions: std::ops::Range<usize>) -> i64 {
         let around = positions.start.saturating_sub(1)..(positions.end + 1).min(self.order.len());
         self.order[around].windows(2).map(|pair| self.affinity(pair[0], pair[1])).sum()
@@ -261,7 +261,7 @@ impl<'a> LocalSearch<'a> {
         let of = |list: u32, wanted: u32| {
             self.companions[list as usize].iter().find(|companion| companion.function == wanted)
         };
-        // A function that runs with very many remembers few of them, but they may remember it.
+        // A function with very many companions remembers few of them, but they may remember the function.
         of(one, other).or_else(|| of(other, one)).map_or(0, |companion| companion.affinity as i64)
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The affinity layout: ordered by temporal affinity, where a profile has it; refined where the order of a run is
-//! known.
+//! The affinity layout orders by temporal affinity, if a profile has it, and refines the order if traces of runs are
+//! available.
 //!
-//! **Problem.** Place the functions so that a program touches few pages in any stretch of its run, whatever the instruction TLB
-//! holds, and whatever else shares it.
+//! **Problem.** Place the functions so that a program touches few pages in any stretch of its run, whatever the size of
+//! the instruction TLB, and whatever else uses it.
 //!
 //! **Steps.**
 //! 1. Without a trace: the order by calls and affinity edges (`pair_graph`), unless a classic order has a lower cost.
@@ -12,14 +12,14 @@
 //!    one of the lowest cost (`local_search`), over the executed functions; the others follow in the order's
 //!    sequence.
 //! 3. Change it by a fixed number of moves, each of which lowers the cost on half of the windows.
-//! 4. Judge on the other half. What does not cost less there than the best classic order is thrown away.
+//! 4. Judge the result on the other half. If it does not cost less there than the best classic order, discard it.
 //!
-//! **Guarantee.** No returned order costs more than the best classic one: on held-out windows, or without a trace, in
-//! affinity edges across two pages. The cost is of windows, not of a TLB: it does not know one capacity, nor the
+//! **Guarantee.** No returned order costs more than the best classic one: on held-out windows or, without a trace, in
+//! affinity edges across two pages. The cost is computed for windows, not for a TLB: it assumes no capacity, and no
 //! offset in a page at which the linker will begin.
 //!
-//! **Ties.** Of classic orders of equal cost the first in [`CLASSICS`]; moves that gain nothing are not made. Random numbers
-//! come from a fixed seed: same input, same order.
+//! **Ties.** If classic orders have equal costs, the first one in [`CLASSICS`] is used; moves without a gain are not
+//! made. Random numbers come from a fixed seed, so the same input gives the same order.
 //!
 //! **Source.** The windows are the working sets of P. Denning (The Working Set Model for Program Behavior, CACM
 //! 11(5), 1968). Placing functions by temporal affinity goes back to N. Gloy and M. Smith (Procedure Placement Using
@@ -38,7 +38,7 @@ use local_search::LocalSearch;
 use sediment_core::callgraph::{CallGraph, FunctionId, Trace};
 use windows::{Sampling, WindowStatistics};
 
-/// The classic orders that it begins with; the first is the reference.
+/// The classic orders that it compares at the beginning; the first one is the reference.
 pub const CLASSICS: &[&Algorithm] = &[CDSORT, C3, HFSORT_PLUS, PETTIS_HANSEN];
 
 /// The order by calls and affinity edges, one of the starting points.
@@ -51,46 +51,47 @@ pub const TOGETHER: &Algorithm = &Algorithm {
 
 /// Widths of windows in pages.
 const WIDTHS: [u32; 6] = [12, 20, 32, 48, 72, 100];
-/// Blocks of 64 windows to learn from, of each width.
+/// Number of blocks of 64 windows to learn from, for each width.
 const BLOCKS: usize = 32;
 /// Moves for each executed function, and the limit of all moves.
 const MOVES_PER_FUNCTION: u64 = 600;
 const MOST_MOVES: u64 = 4_000_000;
-/// Calls and affinity edges of a graph beyond which CDSort is too slow to be the order of choice.
+/// If a graph has more calls and affinity edges, CDSort is too slow.
 const MOST_CALLS: usize = 2_000_000;
-/// Calls and affinity edges beyond which CDSort forgets calls that hardly count, with longer chains to make up for
-/// it.
+/// If a graph has more calls and affinity edges, CDSort forgets calls with little effect, and uses longer chains to
+/// compensate.
 const MOST_REMEMBERED: usize = 150_000;
 const THRIFTY: cdsort::CdsortParameters =
     cdsort::CdsortParameters { longest_chain: 192, prune_ratio: 9, ..cdsort::CdsortParameters::LLD };
-/// Calls and affinity edges beyond which only the first classic order is compared with [`TOGETHER`].
+/// If a graph has more calls and affinity edges, only the first classic order is compared with [`TOGETHER`].
 const MOST_COMPARED: usize = 200_000;
-/// Neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000 functions
-/// with 1,500,000 affinity edges takes half of it; a function with some 30,000 partners exceeds it.
+/// Number of neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000
+/// functions with 1,500,000 affinity edges needs half of it; a function with some 30,000 partners exceeds it.
 const MOST_LOOKS: u64 = 16_000_000;
 /// Alignment of functions, in bytes.
 const ALIGNMENT: u64 = Geometry::COMMON.alignment;
-/// A function that is larger counts as this large: it fills pages of its own at every place.
+/// A larger function counts as this large, because it fills pages of its own at every position.
 const LARGEST: u64 = 1 << 18;
 
-/// A run that the order is computed for, and its weight among the runs.
+/// A run for which the order is computed, and its weight among the runs.
 #[derive(Debug, Clone, Copy)]
 pub struct WeightedTrace<'a> {
-    /// The run, by the ids of the graph; further ids are code outside of it.
+    /// The run, by the ids of the graph; other ids stand for code outside of it.
     pub trace: &'a Trace,
-    /// Any unit that is the same for all; 0 counts as 1.
+    /// Weight in any unit that is the same for all; 0 counts as 1.
     pub weight: u64,
 }
 
-/// An order, and what is expected of it.
+/// An order and its forecast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExpectedOrder {
     /// All functions of the graph.
     pub order: Vec<FunctionId>,
-    /// The order that it began with: one of [`CLASSICS`], [`TOGETHER`], or the algorithm that made it.
+    /// The order that it began with: one of [`CLASSICS`], [`TOGETHER`], or the order of the chosen algorithm.
     pub start: &'static Algorithm,
-    /// The cost on held-out windows, as a share of that order's; 1 where the search found nothing that lasts. Without
-    /// traces: affinity edges across two pages, as a share of the best classic order's; 1 where there are none.
+    /// The cost on held-out windows, as a share of the cost of that order; 1 if the search found no lasting gain.
+    /// Without traces: affinity edges across two pages, as a share of those in the best classic order; 1 if there are
+    /// none.
     pub cost: f64,
 }
 
@@ -135,8 +136,8 @@ pub fn order(graph: &CallGraph, workloads: &[WeightedTrace<'_>]) -> ExpectedOrde
     }
 }
 
-/// Cost of an order on a run, as a share of the cost of the first of [`CLASSICS`]: how one workload fares under an
-/// order for several. Below 1 is better; 1 where the run is too short to tell.
+/// Cost of an order on a run, as a share of the cost of the first of [`CLASSICS`]. It shows the effect on one workload
+/// of an order for several. Below 1 is better; 1 if the run is too short.
 #[must_use]
 pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     let reference = begun(graph, CLASSICS[0]);
@@ -147,7 +148,7 @@ pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     if theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
 }
 
-/// The order by a profile alone.
+/// Computes the order from a profile only.
 fn by_profile(graph: &CallGraph) -> ExpectedOrder {
     let edges = graph.edges().len() + graph.affinity().len();
     let classics = match edges {
@@ -174,7 +175,7 @@ fn by_profile(graph: &CallGraph) -> ExpectedOrder {
     ExpectedOrder { order, start, cost }
 }
 
-/// The order that an algorithm gives to begin with.
+/// Computes the initial order of an algorithm.
 fn begun(graph: &CallGraph, algorithm: &Algorithm) -> Vec<FunctionId> {
     let is_large = graph.edges().len() + graph.affinity().len() > MOST_REMEMBERED;
     let cdsort = if is_large { THRIFTY } else { cdsort::CdsortParameters::LLD };

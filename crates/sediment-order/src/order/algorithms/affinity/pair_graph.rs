@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order by temporal affinity: the best that a profile alone allows.
+//! The order by temporal affinity, the best one possible with only a profile.
 //!
-//! **Problem.** Calls say which functions run one after the other. A program's working set is more: the function
-//! executed a little earlier, two calls on one level, the caller that goes on. The `affinity` of a profile counts
-//! those. Place functions by both.
+//! **Problem.** Calls show which functions run one after the other. A program's working set also contains a function
+//! executed a little earlier, functions called one after the other, and the caller that continues. The `affinity` of a
+//! profile counts these. Place functions by both.
 //!
 //! **Definitions.** near(u, v): how often v began to run while u was among the last executed; calls(u, v). Both as
-//! shares of their sums; then the weight of the edge from u to v is t(u, v) = (near + 0.3 · calls)^⅞. The power,
-//! because pairs that run all the time are resident all the time, at every place. A function weighs the sum of the
-//! edges to it.
+//! shares of their sums; then the weight of the edge from u to v is t(u, v) = (near + 0.3 · calls)^⅞. The power reduces
+//! the weight of pairs that run all the time, because these are resident at any position. The weight of a function is
+//! the sum of the edges to it.
 //!
 //! **Steps.**
 //! 1. [CDSort](crate::order::algorithms::cdsort) of these edges, with chains of up to 512 functions and a frequency
-//!    scale of 0.3: edges are many, and chains of 128 end amid functions that run together.
+//!    scale of 0.3. There are many edges, and chains of 128 would end among functions that run together.
 //! 2. The cost of an order is the share of the affinity edges that are not on one page, over four offsets of the first
-//!    function in its page. This order and the classic ones compete; the least costly stays.
+//!    function in its page. The cheapest of this order and the classic ones is used.
 //!
-//! **Ties.** CDSort's; of orders of equal cost the first.
+//! **Ties.** As in CDSort; if orders have equal costs, the first one.
 //!
-//! **Source.** Weights by nearness in time go back to N. Gloy and M. Smith (TOPLAS 21(5), 1999). The constants were chosen among
-//! forty by replaying four programs on inputs that were not recorded; between powers of ¾ and 1, shares of the calls from 0.1
-//! to 0.6 and chains from 256 functions on they differ by less than two per cent.
+//! **Source.** Weights by nearness in time go back to N. Gloy and M. Smith (TOPLAS 21(5), 1999). The constants were
+//! chosen from forty settings by replaying four programs on other inputs than the recorded ones. With powers between ¾
+//! and 1, shares of the calls from 0.1 to 0.6, and chains of 256 functions or more, the results differ by less than two
+//! per cent.
 //!
-//! **Deviations tried.** A search that lowers the cost of step 2, also weighed by how long a page stays in a TLB, did worse than its
-//! start by 8 to 20 %: pairs do not tell which other pages a window touches. A search that raises CDSort's own sum over calls did
-//! worse by 5 to 9 %: it takes cold functions into the hot block.
+//! **Rejected variants.** A search that lowers the cost of step 2, even weighted by the time that a page stays in a
+//! TLB, made the order worse by 8 to 20 %, because pairs do not show which other pages a window touches. A search that
+//! raises CDSort's own sum over calls made it worse by 5 to 9 %, because it puts cold functions into the hot block.
 
 use crate::model::Geometry;
 use crate::model::addresses::{FunctionAddresses, clamp_sizes};
@@ -33,9 +34,9 @@ use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 
 /// Total weight of all calls, as a share of the weight of all affinity edges.
 const CALLS_SHARE: f64 = 0.3;
-/// The most functions in a chain.
+/// Largest number of functions in a chain.
 const LONGEST_CHAIN: u32 = 512;
-/// Weight of the pages against the distances.
+/// Weight of the pages relative to the distances.
 const PAGES_SHARE: f64 = 0.3;
 /// Approximate sum of the weights of the graph.
 const TOTAL: f64 = (1u64 << 50) as f64;
@@ -43,7 +44,7 @@ const TOTAL: f64 = (1u64 << 50) as f64;
 const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
 
-/// Orders all functions by the edges above. Of CDSort's parameters only the prune ratio applies.
+/// Orders all functions by the edges above. Only the prune ratio of CDSort's parameters is used.
 pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let settings = cdsort::CdsortParameters {
         longest_chain: LONGEST_CHAIN,
@@ -75,7 +76,7 @@ fn pair_graph(graph: &CallGraph) -> CallGraph {
     for (edges, unit) in [(graph.affinity(), affinity_unit), (&calls, call_unit)] {
         shares.extend(edges.iter().map(|edge| (edge.caller, edge.callee, edge.weight as f64 * unit)));
     }
-    // Stable, so that of each pair the near share comes first and sums round the same way.
+    // The sort is stable, so the near share of each pair comes first, and sums are always rounded in the same way.
     shares.sort_by_key(|(from, to, _)| (*from, *to));
     shares.dedup_by(|later, sampled| {
         let same = (later.0, later.1) == (sampled.0, sampled.1);
@@ -95,6 +96,6 @@ fn pair_graph(graph: &CallGraph) -> CallGraph {
         CallEdge { caller, callee, weight }
     });
     let edges = edges.collect();
-    // Sums are about TOTAL and no table changed its length, so these edges are valid if those of `graph` are.
+    // The sums are about TOTAL, and the tables kept their lengths, so these edges are valid if those of `graph` are.
     CallGraph::new(graph.sizes().to_vec(), weights, edges).unwrap_or_else(|_| graph.clone())
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bits of functions by window of a run: the part of a trace that counts when only "together or not" matters.
+//! Records for each window of a run which functions were executed in it: everything that a trace says about functions
+//! being used together.
 //!
 //! A window of width W is a part of a run in which W different pages are touched if the functions lie in a reference
-//! order. Functions outside the graph (such as libraries) count as one page each. For every width a bounded number of
-//! windows
-//! is kept, in blocks of 64 consecutive windows, spread evenly over the run; every other block is for judging alone.
+//! order. Functions outside the graph (such as libraries) count as one page each. For every width a limited number of
+//! windows is kept, in blocks of 64 consecutive windows, spread evenly over the run; every other block is used only for
+//! judging.
 
 use sediment_core::affinity::Window;
 use sediment_core::callgraph::{FunctionId, Trace};
@@ -27,7 +28,7 @@ pub(super) struct Band {
     pub(super) workload: usize,
 }
 
-/// A row of bits for each function, a bit for each window, set where it was executed.
+/// A row of bits for each function, with a bit for each window that is set if the function was executed in it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WindowActivity {
     /// Words of a row.
@@ -54,30 +55,30 @@ pub(super) struct WindowStatistics {
     pub(super) held_out: WindowActivity,
     /// By function: true if it was executed at all.
     pub(super) executed: Vec<bool>,
-    /// By function: those most often executed just before or after it, by share of both their executions, the most
-    /// often first.
+    /// By function: those most often executed just before or after it, relative to the executions of both, the most
+    /// frequent first.
     pub(super) companions: Vec<Vec<Companion>>,
 }
 
-/// A function that another runs with.
+/// A function that is often executed with another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Companion {
-    /// Which.
+    /// The function.
     pub(super) function: u32,
-    /// Number of times that one of the two began while the other was among the last executed.
+    /// Number of times that one of the two began while the other was among the last executed functions.
     pub(super) affinity: u64,
 }
 
-/// Budget for the windows that are kept of the traces.
+/// Limits for the windows that are kept from the traces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampling<'a> {
     /// The widths, in pages.
     pub(super) widths: &'a [u32],
-    /// The most blocks kept of each width of all workloads together, for learning and for judging each.
+    /// Largest number of blocks of each width, of all workloads together; the same for learning and for judging.
     pub(super) blocks: usize,
 }
 
-/// Looks through the traces. `pages` are those that each function touches first and in its middle, by the reference order.
+/// Reads the traces. `pages` are the pages that each function touches first and in its middle, by the reference order.
 pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling<'_>) -> WindowStatistics {
     let functions = pages.len();
     let blocks = (sampling.blocks / traces.len().max(1)).max(4);
@@ -121,14 +122,14 @@ pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling
 /// Which blocks of one width are kept.
 struct WindowSelection {
     workload: usize,
-    /// Blocks there are, and blocks that are kept of them.
+    /// Number of existing blocks, and number of kept blocks.
     total: usize,
     chosen: usize,
     train: usize,
     held_out: usize,
 }
 
-/// Where the bits of a block are kept.
+/// Position of the bits of a block.
 struct SampledBlock {
     held_out: bool,
     word: usize,
@@ -148,8 +149,8 @@ impl WindowSelection {
     }
 }
 
-/// Walks through a trace in windows of all widths, and tells width, window and function wherever a function runs that the graph
-/// has. Returns how many windows there are of each width.
+/// Goes through a trace in windows of all widths, and reports width, window and function whenever a function of the
+/// graph runs. Returns the number of windows of each width.
 fn windows(
     trace: &Trace,
     pages: &[[u32; 2]],
@@ -243,7 +244,7 @@ mod tests {
     fn a_window_ends_before_the_page_that_is_one_too_many() {
         let pages = [[0; 2], [1; 2], [2; 2]];
         let mut told = Vec::new();
-        // 7 is outside of the graph and takes a page.
+        // 7 is outside of the graph, and takes one page.
         let total = windows(&trace(&[0, 1, 0, 2, 7, 0, 1]), &pages, &[2], &mut |_, window, function| {
             told.push((window, function));
         });
