@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Instruction TLB misses, first-level instruction cache misses and touched pages, by cachegrind: exact and repeatable on every
-//! machine that has valgrind, with no hardware counter.
+//! Counts instruction TLB misses, first-level instruction cache misses and touched pages by cachegrind: exact and
+//! repeatable on every machine with valgrind, without hardware counters.
 //!
-//! Cachegrind simulates a first-level instruction cache of any size, associativity and line length. A cache of 64 lines of 4 KiB
-//! in one set, least recently used line out first, is an instruction TLB of 64 entries for 4 KiB pages: its misses are the TLB's.
-//! One so large that no line ever leaves counts the distinct pages of executed instructions (`mincore` and `smaps` would
-//! count the kernel's read-ahead and fault-around too). Not in the model: a second-level TLB, prefetching, huge pages,
-//! other programs on the same core, and instructions in the kernel.
+//! Cachegrind simulates a first-level instruction cache of any size, associativity and line length. A cache of 64 lines
+//! of 4 KiB in one set, which evicts the least recently used line, has the same misses as an instruction TLB of 64
+//! entries for 4 KiB pages. A cache that is large enough to keep every line counts the distinct pages of executed
+//! instructions (`mincore` and `smaps` would also count the kernel's read-ahead and fault-around). The model has no
+//! second-level TLB, prefetching, huge pages, other programs on the same core, or instructions in the kernel.
 //!
 //! The counts are the sum over the process that the command starts and its descendants, including shared libraries and
 //! the dynamic linker. Each process has a cache of its own. A forked process that does not exec another program also
@@ -30,7 +30,7 @@ pub struct SimulatedCache {
 }
 
 impl SimulatedCache {
-    /// Options of valgrind that simulate this cache, for a program and all that it starts.
+    /// Options of valgrind that simulate this cache, for a program and everything that it starts.
     #[must_use]
     pub fn options(self) -> Vec<OsString> {
         [
@@ -39,7 +39,7 @@ impl SimulatedCache {
             // Off by default since valgrind 3.21.
             "--cache-sim=yes",
             self.option,
-            // Given so that valgrind need not know this machine's own caches; they do not affect the figures used here.
+            // They make valgrind independent of this machine's own caches, and do not affect the figures used here.
             "--D1=32768,8,64",
             "--LL=8388608,16,64",
         ]
@@ -125,7 +125,7 @@ fn read_with(
     command: &Command,
     scratch: &Path,
 ) -> Result<Vec<Reading>> {
-    // Runs of two programs at once may share the folder.
+    // Runs of two programs at the same time may share the folder.
     let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
     let name = format!("cachegrind-{}-{run_number}.", std::process::id());
     let pattern = argument("--cachegrind-out-file=", scratch.join(format!("{name}%p")).as_os_str());
@@ -150,7 +150,7 @@ fn read_with(
         match text.map_err(|error| Error::new(ErrorCode::Io, error.to_string())).and_then(of_one) {
             Ok(one) => sum = sum + one,
             Err(error) if *file == own => return Err(error.with_input("cachegrind.out")),
-            // A process that was killed has written a part, or nothing.
+            // A killed process has written a part or nothing.
             Err(_) => {}
         }
     }
@@ -190,10 +190,10 @@ impl std::ops::Add for Totals {
     }
 }
 
-/// Takes the totals from a cachegrind output file: `events:` names the columns, `summary:` has the sums.
+/// Reads the totals from a cachegrind output file: `events:` names the columns, `summary:` has the sums.
 ///
 /// # Errors
-/// When a line or a column is missing, as in the file of a run without cache simulation or of a killed process.
+/// If a line or a column is missing, as in the file of a run without cache simulation or of a killed process.
 pub fn totals(text: &str) -> Result<Totals> {
     let (mut events, mut summary) = (None, None);
     for (line, number) in text.lines().zip(1u64..) {

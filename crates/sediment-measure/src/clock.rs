@@ -3,7 +3,7 @@
 
 use std::time::{Instant, SystemTime};
 
-/// Seconds beyond which the wall clock has jumped.
+/// The wall clock has jumped if it is off by more than this, in seconds.
 pub const JUMP: f64 = 2.0;
 
 /// Seconds since it was started.
@@ -21,13 +21,13 @@ impl Clock {
         Self { started: Instant::now(), by_the_wall: SystemTime::now(), before }
     }
 
-    /// Seconds, by a clock that only goes forward and at one pace.
+    /// Seconds, by a clock that only goes forward at a constant rate.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Returns by how many seconds the wall clock has gone ahead of this one since its start: it was set, or the
+    /// Returns by how many seconds the wall clock has gone ahead of this one since the start, because it was set or the
     /// machine slept.
     #[must_use]
     pub fn wall_ahead(&self) -> f64 {
@@ -38,7 +38,7 @@ impl Clock {
         wall - self.started.elapsed().as_secs_f64()
     }
 
-    /// Seconds since 1970 by the wall clock, when it was started.
+    /// The time of the start by the wall clock, in seconds since 1970.
     #[must_use]
     pub fn date(&self) -> u64 {
         self.by_the_wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())

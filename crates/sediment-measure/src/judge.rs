@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Says whether one build of a program takes less processor time than another, and by how much, with the luck of layout inside the interval.
+//! Decides if one build of a program takes less processor time than another, and by how much. The interval includes the
+//! luck of layout.
 //!
 //! ```text
 //! layouts   A1 … A5   B1 … B5       links of each build that differ by padding only (crate::padding)
@@ -9,14 +10,15 @@
 //! interval  Welch's, over the layouts of both builds
 //! ```
 //!
-//! Two links of the same objects differ in speed by the addresses that their code happens to get (T. Mytkowicz et al.,
-//! "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009). So the layouts, and not the runs, are
-//! the sample: an interval over them holds for a link that was not measured.
+//! Two links of the same objects differ in speed because of the addresses that their code gets by chance (T. Mytkowicz
+//! et al., "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009). So the sample consists of
+//! layouts, not of runs: an interval over them is also valid for a link that was not measured.
 //!
-//! An interval is looked at after 1, 2, 4, … rounds. Whoever looks often and stops at the first difference finds some where there are none
-//! (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on accumulating data", 1969). Therefore a difference is accepted only
-//! if its p-value is below [`LEVEL`], and the runs end early only if it is below a fifth of that. The interval that is printed is the 95 %
-//! interval. The tests simulate known changes and count how often the interval and the answer are right.
+//! An interval is examined after 1, 2, 4, … rounds. Frequent looks that stop at the first difference find differences
+//! that do not exist (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on accumulating data", 1969).
+//! Therefore a difference is accepted only if its p-value is below [`LEVEL`], and the runs end early only if it is
+//! below a fifth of that. The printed interval has 95 %. The tests simulate known changes, and count how often the
+//! interval and the answer are right.
 
 use crate::statistics::distribution::student_quantile;
 use crate::statistics::{Interval, Moments, welch};
@@ -24,37 +26,38 @@ use sediment_core::error::Result;
 use sediment_core::random::Generator;
 use std::time::Duration;
 
-/// Confidence of the interval that is printed.
+/// Confidence of the printed interval.
 const CONFIDENCE: f64 = 0.95;
-/// A difference counts where its p-value is below this.
+/// A difference counts if its p-value is below this.
 pub const LEVEL: f64 = 0.005;
-/// The same where the runs may go on.
+/// The same level if the runs could continue.
 const EARLY_LEVEL: f64 = 0.001;
-/// A gain below this share of the processor time is none.
+/// A gain below this share of the processor time does not count.
 pub const NOTHING: f64 = 0.005;
 /// Fewest layouts of each build.
 pub const LEAST_LAYOUTS: usize = 5;
-/// Chance to find a difference of the size that is announced.
+/// Chance to find a difference of the announced size.
 const POWER: f64 = 0.9;
-/// The z above which a tenth of a normal distribution is.
+/// A tenth of a normal distribution is above this z.
 const NORMAL_TENTH: f64 = 1.2816;
 /// Largest number of layouts assumed when a longer measurement is suggested.
 const MOST_LAYOUTS: f64 = 40.0;
 
-/// Costs of one round, by build and layout: processor seconds, or cycles, for a unit of work. The first build is the one without the
-/// change.
+/// Costs of one round, by build and layout: processor seconds or cycles per unit of work. The first build is the one
+/// without the change.
 pub type Round = Vec<Vec<f64>>;
 
-/// The result of the rounds so far. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
+/// The result of the rounds so far. Shares are relative to the processor time before: 0.04 saves 4 %, -0.04 costs 4 %
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
     /// The saved share, with its 95 % interval.
     pub saved: Interval,
     /// Two-sided p-value of no difference.
     pub p: f64,
-    /// The least difference that as many rounds and layouts find in nine of ten measurements.
+    /// The smallest difference that as many rounds and layouts find in nine of ten measurements.
     pub detectable: f64,
-    /// Standard deviation between the layouts of a build, and between the runs of a layout: both of the logarithm.
+    /// Standard deviations of the logarithm: between the layouts of a build, and between the runs of a layout.
     pub deviations: Deviations,
     layouts: f64,
     rounds: f64,
@@ -96,8 +99,8 @@ impl Answer {
     }
 }
 
-/// Judges a build against the first; None without a round, with fewer than two layouts of a build, layouts that come and go, or a cost that
-/// is not positive.
+/// Judges a build against the first one. None without a round, with fewer than two layouts of a build, if the layouts
+/// of rounds differ, or if a cost is not positive.
 #[must_use]
 pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
     let counts = |round: &Round| Some([round.first()?.len(), round.get(build)?.len()]);
@@ -137,15 +140,16 @@ pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
     })
 }
 
-/// Converts a change of the logarithm to the share that is saved.
+/// Converts a change of the logarithm to the saved share.
 #[must_use]
 pub fn saved(change: Interval) -> Interval {
     let share = |logarithm: f64| -logarithm.exp_m1();
     Interval { estimate: share(change.estimate), lower: share(change.upper), upper: share(change.lower) }
 }
 
-/// The least change that is found at a level in [`POWER`] of all measurements. The standard error, of a logarithm, is an estimate. If it is
-/// too small by chance, the promise would be too good, so an upper 90 % bound of the standard error is used.
+/// Returns the smallest change that is found at a level in [`POWER`] of all measurements. The standard error of the
+/// logarithm is an estimate. If it is too small by chance, the promise would be too good, so an upper 90 % bound of the
+/// standard error is used.
 #[must_use]
 pub fn detectable(standard_error: f64, freedom: f64, level: f64) -> f64 {
     // The tenth part of chi-square over its degrees of freedom (E. Wilson, M. Hilferty, "The distribution of chi-square", 1931).
@@ -189,7 +193,8 @@ impl Judgement {
         }
     }
 
-    /// The least difference that a measurement `times` as long would find. More time goes into more layouts first.
+    /// Returns the smallest difference that a measurement `times` as long would find. Additional time is first used for
+    /// more layouts.
     #[must_use]
     fn detectable_in(&self, times: f64) -> f64 {
         let layouts = (self.layouts * times).min(MOST_LAYOUTS.max(self.layouts));
@@ -199,7 +204,7 @@ impl Judgement {
         detectable((2.0 * variance / layouts).sqrt(), freedom, LEVEL)
     }
 
-    /// Returns the sentence for people; `took`: the duration of the measurement.
+    /// Returns the sentence for people; `took` is the duration of the measurement.
     #[must_use]
     pub fn sentence(&self, took: Duration) -> String {
         match self.answer() {
@@ -231,14 +236,14 @@ pub fn saving_in_words(saved: Interval, confidence: f64, what: &str) -> String {
     format!("{said} ({:.0} %: {} to {} %)", confidence * 100.0, percent(from), percent(to))
 }
 
-/// Text for a build that saves nothing that matters: "nothing to gain: at most 0.4 %".
+/// Text for a build that saves nothing relevant: "nothing to gain: at most 0.4 %".
 #[must_use]
 pub fn nothing_in_words(saved: Interval) -> String {
     format!("nothing to gain: at most {} %", percent(saved.upper.max(0.0)))
 }
 
-/// Text for an unknown result, with the time that would be enough: "cannot detect a change below 1.5 % in 2m;
-/// --measure-for 10m would detect 0.7 %".
+/// Text for an unknown result, with a sufficient time: "cannot detect a change below 1.5 % in 2m; --measure-for 10m
+/// would detect 0.7 %".
 #[must_use]
 pub fn unknown_in_words(detectable: f64, took: Duration, more: Option<&str>) -> String {
     let more = more.map_or_else(String::new, |more| format!("; {more}"));
@@ -251,10 +256,10 @@ pub fn worth_in_words(worth: f64) -> String {
     format!("worth at most {} % of CPU time", percent(worth))
 }
 
-/// How much longer a measurement is suggested.
+/// Factor by which a longer measurement is suggested.
 const LONGER: u32 = 5;
 
-/// A time as options take it: `45s`, `10m`, `2h`.
+/// A time in the form of options: `45s`, `10m`, `2h`.
 fn as_option(time: Duration) -> String {
     match time.as_secs().max(1) {
         seconds @ 0..=119 => format!("{seconds}s"),
@@ -263,8 +268,8 @@ fn as_option(time: Duration) -> String {
     }
 }
 
-/// Runs rounds until every interval decides or the time is over, and at least one. `layouts` has the number of layouts of each build. `cost`
-/// runs a layout of a build once; `elapsed` is the time since the first run.
+/// Runs at least one round, until every interval decides or the time is over. `layouts` has the number of layouts of
+/// each build. `cost` runs a layout of a build once; `elapsed` is the time since the first run.
 ///
 /// # Errors
 /// The errors of `cost`.
@@ -300,9 +305,10 @@ pub fn rounds(
     }
 }
 
-/// Why rounds are not judged if the work shrinks or grows with each: the cost of a round changed by more than [`TREND`] from the first
-/// eighth of the rounds (at least one round) to the second half, and by more than the variation within that half. Work that leaves
-/// something behind, such as a cache, shrinks, mostly at once. Returns `None` if there are fewer than four rounds.
+/// Returns the reason why rounds are not judged, if the work shrinks or grows from round to round: the cost of a round
+/// changed by more than [`TREND`] from the first eighth of the rounds (at least one round) to the second half, and by
+/// more than the variation within that half. Work that leaves something behind, such as a cache, shrinks, usually at
+/// once. Returns `None` if there are fewer than four rounds.
 #[must_use]
 pub fn changed_work(rounds: &[Round]) -> Option<String> {
     let centres: Vec<f64> = rounds
@@ -323,18 +329,19 @@ pub fn changed_work(rounds: &[Round]) -> Option<String> {
     })
 }
 
-/// Change of the cost over the rounds from which on the work counts as another.
+/// If the cost changes by more than this over the rounds, the work is not the same.
 const TREND: f64 = 0.2;
 
-/// The least share of processor time that is worth a link.
+/// The smallest share of processor time that justifies further links.
 pub const WORTH: f64 = 0.005;
 
-/// Nanoseconds that a miss costs at most, of an instruction TLB of one level and of an L1 instruction cache: some 100 and some 15 cycles at
-/// 3.3 GHz.
+/// Largest cost of a miss in nanoseconds, for a one-level instruction TLB and an L1 instruction cache: some 100 and
+/// some 15 cycles at 3.3 GHz.
 const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
 
-/// Processor time of so many instructions and misses of the instruction TLB, in seconds, if the misses cost the most and nothing else costs
-/// anything: four instructions a cycle, at 3.3 GHz. With this time, the share of misses in the time is an upper limit.
+/// Returns the processor time of this many instructions and misses of the instruction TLB, in seconds, if misses cost
+/// as much as possible and nothing else costs anything: four instructions per cycle at 3.3 GHz. Relative to this time,
+/// the share of misses is an upper limit.
 #[must_use]
 pub fn least_seconds(instructions: f64, misses: f64) -> f64 {
     instructions * 0.075e-9 + misses * NANOSECONDS[0].1 * 1e-9
@@ -355,7 +362,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Rounds of builds that take `saved` less than the first, with the luck of layouts and noise of runs.
+    /// Makes rounds of builds that save these shares relative to the first, with luck of layouts and noise of runs.
     fn made(saved: &[f64], [luck, noise]: [f64; 2], layouts: usize, limit: u32, seed: u64) -> Vec<Round> {
         let mut draws = Generator::new(seed);
         let mut normal = |deviation: f64| deviation * draws.normal();
@@ -437,7 +444,7 @@ mod tests {
         let by_a_tenth: Vec<f64> = (0..16).map(|round| 0.9_f64.powi(round)).collect();
         assert!(changed_work(&rounds(&by_a_tenth)).is_some());
         assert_eq!(changed_work(&rounds(&[4.0, 1.0, 1.0])), None, "too few rounds");
-        // A busy machine varies as much later on.
+        // A busy machine also varies as much later.
         assert_eq!(changed_work(&rounds(&[1.5, 1.0, 1.3, 0.9, 1.4, 1.1, 0.9, 1.2])), None);
         assert_eq!(changed_work(&[]), None);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures what runs of programs cost, with and without hardware counters.
 //!
-//! A meter runs a [`Command`] once and gives its [`Reading`]s. Figures that the clock decides are worth nothing alone:
-//! [`pairs`] runs two commands in turn and gives the ratios.
+//! A meter runs a [`Command`] once, and returns its [`Reading`]s. A single time proves nothing, so [`pairs`] runs two
+//! commands in turn, and returns the ratios.
 //!
 //! | module | content |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | [`padding`] | layouts of one program that differ by padding only: luck of layout, made visible |
 //! | [`clock`], [`machine`], [`pace`], [`page_cache`] | time across sittings, the state of the machine, the speed of the processor, files in memory or not |
 //!
-//! Starts processes, in a folder that it is given; knows no layout. To add a meter: one file here, one row in
-//! [`METERS`], a section of docs/measuring.md.
+//! The crate starts processes in a given folder, and does not know layouts. To add a meter, add a file here, a row in
+//! [`METERS`], and a section in docs/measuring.md.
 
 #![forbid(unsafe_code)]
 // Profiles come from strangers: a panic caused by input data is a bug, so every remaining one is justified by a
@@ -46,7 +46,7 @@ use std::path::Path;
 /// One way to measure a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Meter {
-    /// The name the user chooses it by.
+    /// The name by which the user chooses it.
     pub name: &'static str,
     /// Summary in one line.
     pub summary: &'static str,
@@ -56,12 +56,12 @@ pub struct Meter {
     pub quantities: &'static [Quantity],
     /// Succeeds if it works on this machine; otherwise an error of kind [`sediment_core::ErrorKind::Unsupported`] with what to install or allow.
     pub available: fn() -> Result<()>,
-    /// Runs the command once, to its end, its standard output thrown away, and reads all quantities. Files that the meter itself
-    /// needs are made in the folder and removed. A command that fails is an error that names its exit code.
+    /// Runs the command once, to its end, discards its standard output, and reads all quantities. Files that the meter
+    /// itself needs are made in the folder and removed. If the command fails, the error names its exit code.
     pub run: fn(&Command, &Path) -> Result<Vec<Reading>>,
 }
 
-/// Something that a meter reads.
+/// A quantity that a meter reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantity {
     /// Its name, as a table shows it.
@@ -77,7 +77,7 @@ pub struct Quantity {
 /// Unit of a [`Reading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things.
+    /// A number of items.
     Count,
     /// Bytes.
     Bytes,
@@ -94,7 +94,7 @@ pub struct Reading {
     pub value: u64,
 }
 
-/// Every meter there is, the repeatable ones first.
+/// All meters, the repeatable ones first.
 pub const METERS: &[Meter] = &[
     cachegrind::ITLB_METER,
     cachegrind::L1I_METER,

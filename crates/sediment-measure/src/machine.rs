@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the machine that measures: its hardware, its settings, what else it did meanwhile, and which of these facts disturb a
-//! measurement, with the command that fixes each. This module changes nothing itself.
+//! Reads the state of the measuring machine: its hardware, its settings and its other activity; and reports which of
+//! these disturb a measurement, with the command that fixes each. This module changes nothing itself.
 //!
-//! All is read from `/proc`, `/sys` and `/etc` below a given root. Facts that the machine does not report are omitted.
+//! Everything is read from `/proc`, `/sys` and `/etc` below a given root. Facts that the machine does not report are
+//! omitted.
 
 use super::processor::{self, Processor};
 use sediment_process::command::probe;
@@ -14,7 +15,7 @@ use std::path::Path;
 pub struct Warning {
     /// The disturbance, and its effect on measurements.
     pub what: String,
-    /// The command that mends it for now; empty where none does.
+    /// The command that fixes it temporarily; empty if there is none.
     pub command: String,
 }
 
@@ -27,7 +28,7 @@ pub struct MachineState {
     pub warnings: Vec<Warning>,
 }
 
-/// Counters of the whole machine at a moment; two of them say what happened in between.
+/// Counters of the whole machine at one moment; the difference of two shows the activity in between.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MachineActivity {
     stolen: u64,
@@ -54,7 +55,7 @@ pub fn state(root: &Path) -> MachineState {
 struct Sysfs<'a>(&'a Path);
 
 impl Sysfs<'_> {
-    /// The content of a file without blanks around it; `None` if it is absent or empty.
+    /// The content of a file without surrounding blanks; `None` if it is absent or empty.
     fn read(&self, path: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(path)).ok()?;
         let text = text.trim();
@@ -123,7 +124,7 @@ fn clock(files: &Sysfs<'_>, now: &Option<String>) -> Option<String> {
     }
 }
 
-/// Distinct pairs of package and core.
+/// Number of distinct pairs of package and core.
 fn cores(cpuinfo: &str) -> Option<usize> {
     let mut found = BTreeSet::new();
     for processor in cpuinfo.split("\n\n") {
@@ -248,7 +249,7 @@ fn load(files: &Sysfs<'_>, state: &mut MachineState) {
     add(state, "load at the start", load.map(first_three));
 }
 
-/// Versions of the tools that a report names, those that are there.
+/// Versions of the installed tools that a report names.
 #[must_use]
 pub fn tools() -> Vec<(String, String)> {
     let tools: &[(&str, &str, &[&str])] = &[
@@ -293,7 +294,7 @@ const MUCH_STOLEN: f64 = 0.01;
 /// A measurement gets a warning if a task waited for a processor for more than this share of the time.
 const MUCH_WAITED: f64 = 0.2;
 
-/// Disturbances between two readings, a number of seconds apart.
+/// Disturbances between two readings this many seconds apart.
 #[must_use]
 pub fn between(before: &MachineActivity, after: &MachineActivity, seconds: f64) -> MachineState {
     let mut state = MachineState::default();

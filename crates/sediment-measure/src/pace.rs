@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Speed of the processor while something is measured: a fixed loop is timed again and again. It slows down when the frequency falls, and when
-//! the other thread of a core works.
+//! Watches the speed of the processor during a measurement, by timing a fixed loop again and again. The loop slows down
+//! if the frequency falls, or if the other thread of the core is busy.
 //!
-//! Runs in random order are compared fairly at changing speeds, and the interval grows. Beyond [`TOO_UNSTEADY`], and with more than
-//! [`TOO_MANY`] other tasks for each processor, the figures are about the machine.
+//! Runs in random order are compared fairly even if the speed changes; only the interval grows. Beyond
+//! [`TOO_UNSTEADY`], and with more than [`TOO_MANY`] other tasks per processor, the figures describe the machine and
+//! not the program.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// A change of the speed above this share is reported.
+/// A larger change of the speed than this share is reported.
 pub const UNSTEADY: f64 = 0.1;
-/// Nothing is judged above this change of the speed, as a share. A machine with a load of eight for each processor stayed below it.
+/// If the speed changes by more than this share, nothing is judged. A machine with a load of eight per processor stayed
+/// below it.
 pub const TOO_UNSTEADY: f64 = 0.75;
 
 /// Steps of a loop: some 30 microseconds.
 const STEPS: u64 = 30_000;
-/// Loops timed for one reading. The shortest is used, because the others may have been interrupted.
+/// Number of loops timed for one reading. The shortest time is used, because the others may have been interrupted.
 const LOOPS: usize = 5;
 
-/// Ready tasks for each processor above which nothing is judged.
+/// If more tasks per processor are ready to run, nothing is judged.
 const TOO_MANY: f64 = 4.0;
 
-/// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); `None` if the
-/// system does not say.
+/// Number of tasks per processor that run or wait for one, without the caller (`/proc/loadavg`); `None` if the system
+/// does not report it.
 #[must_use]
 pub fn ready_tasks() -> Option<f64> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
@@ -56,8 +58,8 @@ pub fn look() -> f64 {
     (0..LOOPS).map(once).min().unwrap_or_default().as_secs_f64()
 }
 
-/// Compares the loop's time at the slow and the fast tenth of the readings: the increase as a share. 0 for fewer than
-/// ten readings.
+/// Compares the loop's time at the slow and the fast tenth of the readings, and returns the increase as a share. 0 for
+/// fewer than ten readings.
 #[must_use]
 pub fn change(looks: &[f64]) -> f64 {
     let mut times = looks.to_vec();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Layouts of one program that differ by padding only: an unused function, linked first, moves all code after it.
+//! Makes layouts of one program that differ only by padding: an unused function, linked first, moves all code after it.
 //!
-//! The size is drawn at random, in steps of the alignment of functions and up to a page. Functions then keep their order and
-//! their neighbours, and meet other sets of caches, other lines and other pages (Mytkowicz et al., "Producing Wrong Data
-//! Without Doing Anything Obviously Wrong!", ASPLOS 2009).
+//! The size is drawn at random, in steps of the alignment of functions and up to a page. Functions keep their order and
+//! their neighbours, but are in other cache sets, lines and pages (Mytkowicz et al., "Producing Wrong Data Without
+//! Doing Anything Obviously Wrong!", ASPLOS 2009).
 
 use sediment_core::random::Generator;
 
@@ -17,7 +17,7 @@ pub fn draw(generator: &mut Generator) -> usize {
     STEP * (1 + generator.below(MOST / STEP))
 }
 
-/// GNU assembler source of an object whose only function has this many bytes and is in `section`.
+/// Returns the GNU assembler source of an object whose only function has this many bytes and is in `section`.
 #[must_use]
 pub fn assembly(section: &str, bytes: usize) -> String {
     format!(

@@ -12,10 +12,10 @@ use sediment_process::command::{Command, Stop, run};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Drops these files from the page cache, after what was not written yet is on the disk: such pages cannot be dropped.
+/// Writes these files to the disk, because unwritten pages cannot be dropped, and drops them from the page cache.
 ///
 /// # Errors
-/// When a file cannot be opened, is on a file system in memory, or the file system does not take the advice.
+/// If a file cannot be opened or is on a file system in memory, or if the file system does not accept the advice.
 pub fn drop_from(files: &[PathBuf]) -> Result<()> {
     for path in files {
         let failed = |error: String| {
@@ -35,11 +35,11 @@ pub fn drop_from(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// A program and the shared libraries that the dynamic linker would load for it, as `ldd` says; the program alone where it is
-/// linked statically or is a script.
+/// Returns a program and the shared libraries that the dynamic linker would load for it, according to `ldd`; only the
+/// program if it is static or a script.
 ///
 /// # Errors
-/// When `stop` is asked meanwhile.
+/// If `stop` is requested meanwhile.
 pub fn program_and_libraries(program: &Path, stop: &Stop) -> Result<Vec<PathBuf>> {
     let ask = Command::new("ldd", "/", Duration::from_secs(20))
         .with_arguments([program.as_os_str()])
@@ -54,7 +54,7 @@ pub fn program_and_libraries(program: &Path, stop: &Stop) -> Result<Vec<PathBuf>
     Ok(files.into_iter().collect())
 }
 
-/// The paths in ldd's lines `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
+/// Returns the paths in ldd's lines `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
 fn libraries(printed: &str) -> impl Iterator<Item = &str> {
     printed.lines().filter_map(|line| {
         let path = line.split_once("=>").map_or(line, |(_, path)| path).trim();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two commands in turn, so that drift of the machine (frequency, temperature, neighbours) affects both alike.
+//! Runs two commands in turn, so that drift of the machine (frequency, temperature, neighbours) affects both alike.
 //!
 //! ```text
 //! pair      1     2     3     4
@@ -7,14 +7,14 @@
 //! ratio    B/A   B/A   B/A   B/A      one per pair, of runs that stood side by side in time
 //! ```
 //!
-//! One run of each comes before and is not counted: it fills the page cache. The answer is the ratios' median and spread,
-//! and no verdict.
+//! An uncounted run of each comes first, and fills the page cache. The result is the median and the spread of the
+//! ratios, without a verdict.
 
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_process::command::{Command, Usage};
 use std::time::Duration;
 
-/// Which of the two commands.
+/// One of the two commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairSide {
     /// The one that ratios are divided by.
@@ -23,21 +23,21 @@ pub enum PairSide {
     Candidate,
 }
 
-/// One run of each command, side by side in time.
+/// One run of each command, right after each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair<T> {
     /// Cost of the baseline.
     pub baseline: T,
     /// Cost of the candidate.
     pub candidate: T,
-    /// The first to run.
+    /// The command that ran first.
     pub first: PairSide,
 }
 
 /// Runs both commands `count` times in pairs, after one uncounted run of each; `each` gets the number of finished pairs after every pair.
 ///
 /// # Errors
-/// When `count` is 0 or a run fails.
+/// If `count` is 0, or a run fails.
 pub fn run(
     baseline: &Command,
     candidate: &Command,
@@ -80,7 +80,7 @@ fn interleave<T>(
     Ok(pairs)
 }
 
-/// Candidate over baseline of one cost, by pair; pairs whose baseline is zero have no ratio.
+/// Ratio of the candidate to the baseline for one cost, by pair; pairs with a zero baseline have no ratio.
 #[must_use]
 pub fn ratios(pairs: &[Pair<Usage>], cost: fn(&Usage) -> Duration) -> Vec<f64> {
     pairs

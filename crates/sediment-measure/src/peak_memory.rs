@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Peak resident memory of a program, read at its end.
 //!
-//! The figure that `wait4` and `getrusage` give cannot be used for small programs: the kernel starts it at the peak of the
-//! process that started the program, so a program of 2 MB started by one of 200 MB "had" 200 MB. The high-water mark of the
-//! program's own address space (`VmHWM` in /proc/ID/status) begins anew with it, but is gone once the process has ended. So
-//! the program is traced: it stops on its way out, its address space still there, and is read.
+//! The figure that `wait4` and `getrusage` give cannot be used for small programs: the kernel starts it at the peak of
+//! the process that started the program, so a program of 2 MB started by one of 200 MB "had" 200 MB. The high-water
+//! mark of the program's own address space (`VmHWM` in /proc/ID/status) begins anew with it, but is gone once the
+//! process has ended. So the program is traced: it stops as it exits, while its address space still exists, and the
+//! value is read.
 //!
 //! ```text
 //! this thread            the child
@@ -14,8 +15,8 @@
 //! continue  ──────────►  ends
 //! ```
 //!
-//! Forked descendants are followed; the answer is the largest of the processes, not their sum (their memory may be shared).
-//! Tracing costs two stops of each process and changes no memory of it.
+//! Forked descendants are followed; the result is the peak of the largest process, not their sum, because they may
+//! share memory. Tracing stops each process twice, and changes none of its memory.
 
 use super::{Meter, Quantity, Reading, Unit};
 use nix::errno::Errno;
@@ -56,7 +57,7 @@ fn available() -> Result<()> {
 }
 
 fn run(command: &Command, _: &Path) -> Result<Vec<Reading>> {
-    // A tracer is a thread, and a thread of its own has no other children that it could take for the program.
+    // A tracer is a thread. A thread of its own has no other children that it could mistake for the program.
     let command = command.clone();
     let value = thread::spawn(move || peak(&command))
         .join()
@@ -64,10 +65,10 @@ fn run(command: &Command, _: &Path) -> Result<Vec<Reading>> {
     Ok(vec![Reading { quantity: &METER.quantities[0], value }])
 }
 
-/// Runs the command to its end and gives the highest peak of its processes, in bytes.
+/// Runs the command to its end, and returns the highest peak of its processes, in bytes.
 fn peak(command: &Command) -> Result<u64> {
-    // Stopped before the program begins, it can be seized however short it runs. The shell's own memory does not count: an
-    // exec begins a new address space.
+    // A process that stops before the program begins can be traced, however short the program is. The shell's own
+    // memory does not count, because an exec begins a new address space.
     let stopped = command.under("sh", ["-c", "kill -STOP $$; exec \"$@\"", "sh"]);
     let mut child = start(&stopped, Stdio::null())?;
     let id = child.id();
@@ -121,13 +122,14 @@ fn seize(process: Pid) -> Result<()> {
     ptrace::seize(process, follow_and_stop_at_exit).map_err(unsupported)
 }
 
-/// Lets the traced processes run until the first of them has ended; its outcome, and the highest peak seen at an exit.
+/// Lets the traced processes run until the first of them has ended; returns its outcome, and the highest peak at an
+/// exit.
 fn follow(process: Pid) -> Result<(Outcome, Option<u64>)> {
     let broken =
         |error: Errno| Error::new(ErrorCode::TracingFailed, format!("tracing the program failed: {error}"));
     let (mut highest, mut begun) = (None, false);
     loop {
-        // Only what this thread traces: other threads may wait for programs of their own.
+        // Only processes that this thread traces: other threads may wait for programs of their own.
         let (stopped, deliver) = match trace::wait() {
             Ok(Some((ended, Status::Exited(code)))) if ended == process => {
                 return Ok((Outcome::Exited(code), highest));
@@ -150,7 +152,7 @@ fn follow(process: Pid) -> Result<(Outcome, Option<u64>)> {
             Err(error) => return Err(broken(error)),
         };
         match trace::resume(stopped, Resume::Run, deliver) {
-            // Ended by a signal meanwhile; the next wait says so.
+            // It was ended by a signal meanwhile, which the next wait reports.
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(error) => return Err(broken(error)),
         }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters by `perf stat`: which of `EVENTS` this machine can count, in how many passes, and what a run counted.
+//! Counters by `perf stat`: finds out which of `EVENTS` this machine can count, and in how many passes, and counts a
+//! run.
 //!
-//! perf is started with `-x,` and its table is read. A processor counts a few hardware events at a time; when more are
-//! asked for, the kernel multiplexes and perf scales up. [`survey`] tries that once and, if the kernel multiplexed,
-//! spreads the events over passes: further runs of the same program. Counts that perf scaled nevertheless are marked.
+//! perf is started with `-x,`, and its table is read. A processor counts a few hardware events at a time. If more are
+//! requested, the kernel multiplexes, and perf scales the counts up. [`survey`] tries this once. If the kernel
+//! multiplexed, it distributes the events over passes, which are further runs of the same program. Counts that perf
+//! scaled nevertheless are marked.
 //!
-//! Events that cannot be counted are named once with the reason; they are never a zero.
+//! Events that cannot be counted are named once with the reason, and never become zeros.
 
 use super::processor::{self, Processor};
 use core::time::Duration;
@@ -19,7 +21,7 @@ use std::path::Path;
 pub struct PerfEvent {
     /// Its name in perf.
     pub event: &'static str,
-    /// The metric that it is.
+    /// Its metric.
     pub metric: &'static str,
     /// Unit of the metric's values here: `count` or `s`.
     pub unit: &'static str,
@@ -35,7 +37,7 @@ const fn software(event: &'static str, metric: &'static str, unit: &'static str)
     PerfEvent { event, metric, unit, hardware: false }
 }
 
-/// Every event that is asked for, hardware events that ratios are made of side by side.
+/// All events. Hardware events that are used in ratios are next to each other.
 pub const EVENTS: &[PerfEvent] = &[
     hardware("cycles"),
     hardware("instructions"),
@@ -63,13 +65,14 @@ pub const EVENTS: &[PerfEvent] = &[
 /// Events that can be counted here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CountableEvents {
-    /// The events of each pass over the program; the first has the kernel's too. Empty where perf does not work at all.
+    /// The events of each pass over the program; the first pass also has the kernel's events. Empty if perf does not
+    /// work at all.
     pub passes: Vec<Vec<&'static PerfEvent>>,
     /// Metrics that cannot be counted, and why.
     pub absent: BTreeMap<String, String>,
-    /// perf's version line, where it works.
+    /// perf's version line, if perf works.
     pub version: Option<String>,
-    /// True if perf may count in user space only (`kernel.perf_event_paranoid`).
+    /// True if perf may only count in user space (`kernel.perf_event_paranoid`).
     pub user_space_only: bool,
 }
 
@@ -100,13 +103,14 @@ pub enum StatRow {
 pub struct StatCount {
     /// The event as perf printed it, without modifiers such as `:u`.
     pub event: String,
-    /// Its modifiers, such as `u` for user space only; empty where there are none.
+    /// Its modifiers, such as `u` for user space only; empty if there are none.
     pub modifiers: String,
-    /// Kinds of cores that it was counted on, where a processor has several: `cpu_core`, `cpu_core+cpu_atom`. Else empty.
+    /// Kinds of cores on which it was counted, if a processor has several: `cpu_core`, `cpu_core+cpu_atom`. Otherwise
+    /// empty.
     pub cores: String,
-    /// Its value in the unit of the metric, or perf's own word for why there is none: `<not supported>`, `<not counted>`.
+    /// Its value in the unit of the metric, or perf's own word for a missing value: `<not supported>`, `<not counted>`.
     pub value: std::result::Result<f64, String>,
-    /// The unit of the value: `count`, `s`, `bytes`, or perf's own where it is another.
+    /// The unit of the value: `count`, `s`, `bytes`, or another unit of perf.
     pub unit: String,
     /// Per cent of the run during which it was counted; below 100 the value was scaled up.
     pub running: f64,
@@ -126,7 +130,7 @@ impl StatCount {
                 *sum += value;
                 self.running = self.running.min(other.running);
             }
-            // Not counted on cores where the program never ran.
+            // Not counted on cores on which the program never ran.
             (own @ Err(_), Ok(value)) => {
                 *own = Ok(*value);
                 self.running = other.running;
@@ -138,13 +142,14 @@ impl StatCount {
     }
 }
 
-/// Adds up the counts of one event on several kinds of cores. `is_same`: both are of the same run, or part of one.
+/// Adds up the counts of one event on several kinds of cores. `is_same`: both counts belong to the same run, or part of
+/// one.
 pub fn across_cores<T>(
     items: Vec<T>,
     count: impl Fn(&mut T) -> &mut StatCount,
     is_same: impl Fn(&T, &T) -> bool,
 ) -> Vec<T> {
-    /// Events of one table at most.
+    /// Largest number of events in one table.
     const FAR: usize = 100;
     let mut sums: Vec<T> = Vec::with_capacity(items.len());
     for mut item in items {
@@ -176,10 +181,11 @@ const USER_SPACE_ONLY: &str =
 /// Threshold below which a count is marked as scaled: per cent of the run in which it was counted.
 const WHOLE_RUN: f64 = 99.5;
 
-/// Tries out which of the events (all if none is named) this machine counts, in a folder for perf's own file.
+/// Finds out by trying which of the events (all if none is named) this machine counts; perf writes its file into the
+/// folder.
 ///
 /// # Errors
-/// When `stop` is asked meanwhile. That perf is missing is no error: all events are absent then.
+/// If `stop` is requested meanwhile. A missing perf is not an error: all events are absent then.
 pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<CountableEvents> {
     let asked: Vec<&'static PerfEvent> = EVENTS
         .iter()
@@ -214,7 +220,7 @@ fn try_out(asked: &[&'static PerfEvent], scratch: &Path, stop: &Stop) -> Result<
     let table = match count(&spin, asked, scratch) {
         Ok(table) => table,
         Err(_) => {
-            // One event that this perf does not know spoils all: ask for each.
+            // A single event that this perf does not know makes all fail, so each is tried separately.
             stop.check()?;
             let mut table = StatTable::default();
             for event in asked {
@@ -272,7 +278,7 @@ fn try_out(asked: &[&'static PerfEvent], scratch: &Path, stop: &Stop) -> Result<
     Ok(found)
 }
 
-/// The software events go with the first pass, and up to a number of hardware events with each.
+/// Distributes the events: the software events to the first pass, and up to a number of hardware events to each.
 fn passes(
     hardware: &[&'static PerfEvent],
     software: &[&'static PerfEvent],
@@ -287,7 +293,7 @@ fn passes(
     passes
 }
 
-/// Number of hardware events that can be counted all the time together.
+/// Number of hardware events that can be counted together all the time.
 fn counted_at_once(
     hardware: &[&'static PerfEvent],
     spin: &Command,
@@ -308,7 +314,7 @@ fn counted_at_once(
     Ok(1)
 }
 
-/// The reason for which an event is not supported. `counts_any`: this machine counts other hardware events.
+/// Reason why an event is not supported. `counts_any`: this machine counts other hardware events.
 fn not_supported(event: &str, counts_any: bool) -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     match Processor::of(&cpuinfo) {
@@ -328,7 +334,8 @@ pub fn under(command: &Command, events: &[&'static PerfEvent], file: &Path) -> C
     command.under("perf", arguments(events, file).into_iter().chain(["--".into()]))
 }
 
-/// The command that counts in running processes, and in what they start from then on, until it is interrupted.
+/// Returns the command that counts in running processes, and in processes that they start later, until it is
+/// interrupted.
 #[must_use]
 pub fn attached(processes: &[u32], events: &[&'static PerfEvent], file: &Path, like: &Command) -> Command {
     let list: Vec<String> = processes.iter().map(u32::to_string).collect();
@@ -352,7 +359,7 @@ fn arguments(events: &[&'static PerfEvent], file: &Path) -> Vec<std::ffi::OsStri
     ]
 }
 
-/// Runs the command once under perf; what was counted.
+/// Runs the command once under perf, and returns the counts.
 fn count(command: &Command, events: &[&'static PerfEvent], scratch: &Path) -> Result<StatTable> {
     let file = scratch.join("perf-stat.csv");
     let wrapped = under(command, events, &file);
@@ -360,10 +367,10 @@ fn count(command: &Command, events: &[&'static PerfEvent], scratch: &Path) -> Re
     read_counts(&file)
 }
 
-/// Reads the table that perf left, and removes it.
+/// Reads the table that perf wrote, and removes it.
 ///
 /// # Errors
-/// When perf left none.
+/// If perf wrote none.
 pub fn read_counts(file: &Path) -> Result<StatTable> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
@@ -373,8 +380,8 @@ pub fn read_counts(file: &Path) -> Result<StatTable> {
     Ok(table(&String::from_utf8_lossy(&text)))
 }
 
-/// Reads the table of `perf stat -x,` (with `-r` too); lines that are comments or empty are passed over, as are metrics. Rows
-/// that are not understood are counted: what perf prints depends on the processor.
+/// Reads the table of `perf stat -x,` (also with `-r`). Comments, empty lines and metrics are skipped. Rows that are
+/// not understood are counted, because perf's output depends on the processor.
 #[must_use]
 pub fn table(text: &str) -> StatTable {
     let mut table = StatTable::default();
@@ -389,7 +396,7 @@ pub fn table(text: &str) -> StatTable {
     table
 }
 
-/// True for a line of perf's files for programs that is empty or a comment.
+/// True for an empty line or a comment in perf's machine-readable files.
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#')
@@ -403,8 +410,8 @@ pub fn unknown_rows(unknown: &[String]) -> Option<String> {
     Some(format!("{} {plural} unreadable, for example \"{first}\"", unknown.len()))
 }
 
-/// Reads one row, with this separator. Fields, as perf's manual names them: with `-I` the time, value, unit, event, with `-r` the
-/// deviation, running time in ns, per cent of it, metric, its unit.
+/// Reads one row with this separator. The fields, as perf's manual names them: with `-I` the time; value, unit, event;
+/// with `-r` the deviation; running time in ns, its percentage, metric, and the metric's unit.
 #[must_use]
 pub fn row(line: &str, separator: char) -> StatRow {
     let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
@@ -444,7 +451,8 @@ pub fn is_time(field: &str) -> bool {
     field.split_once('.').is_some_and(|(whole, part)| digits(whole) && part.len() == 9 && digits(part))
 }
 
-/// The kind of cores that an event was counted on, empty if perf names none, and the event: `cpu_core/cycles/u` is `cycles/u` on `cpu_core`.
+/// Returns the kind of cores on which an event was counted (empty if perf names none), and the event:
+/// `cpu_core/cycles/u` is `cycles/u` on `cpu_core`.
 fn on_cores(event: &str) -> (&str, &str) {
     let named = event.split_once('/').filter(|(cores, rest)| {
         (cores.starts_with("cpu_") || cores.starts_with("armv")) && rest.contains('/') && !rest.contains('=')
@@ -452,7 +460,7 @@ fn on_cores(event: &str) -> (&str, &str) {
     named.map_or(("", event), |(cores, rest)| (cores, rest.strip_suffix('/').unwrap_or(rest)))
 }
 
-/// A count from the texts that perf prints, brought to the unit of its metric.
+/// Makes a count from the texts that perf prints, converted to the unit of its metric.
 #[must_use]
 pub fn new_count(
     value: &str,
@@ -478,7 +486,7 @@ pub fn new_count(
         "sec" => ("s", 0),
         other => (other, 0),
     };
-    // Scaled as a decimal, so that 1.37 msec is the number nearest to 0.00137.
+    // Scaled in decimal, so that 1.37 msec becomes the number nearest to 0.00137.
     let number = if exponent == 0 { value.parse::<f64>() } else { format!("{value}e{exponent}").parse() };
     let value = number.map_err(|_| value.to_owned());
     StatCount {

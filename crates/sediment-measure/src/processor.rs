@@ -75,7 +75,8 @@ const MEANINGS: &[Meaning] = &[
     same("L1-dcache-load-misses", "misses of the L1 data cache"),
 ];
 
-/// Models of Intel's family 6 with numbers as of Haswell and later that count otherwise: Ivy Bridge of servers, Atoms, and Xeon Phi.
+/// Models of Intel's family 6 with numbers like Haswell and later, but with other events: Ivy Bridge for servers,
+/// Atoms, and Xeon Phi.
 const OTHERS_OF_INTEL: [u32; 12] = [0x3e, 0x4a, 0x4c, 0x4d, 0x57, 0x5a, 0x5c, 0x5d, 0x5f, 0x75, 0x7a, 0x85];
 
 impl Processor {
@@ -108,7 +109,7 @@ impl Processor {
         }
     }
 
-    /// The meaning of an event; None of an unknown one, `Some(None)` where there is no such event.
+    /// The meaning of an event; None for an unknown event, `Some(None)` if the processor lacks the event.
     #[must_use]
     pub fn counts(self, event: &str) -> Option<Option<&'static str>> {
         let meaning = MEANINGS.iter().find(|meaning| meaning.event == event)?;

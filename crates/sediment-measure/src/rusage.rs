@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time and page faults of one run, as the kernel accounts them to the process ([`sediment_process::command`] describes
-//! how they are obtained). Not repeatable: they depend on the machine, on what else runs, and on what is in the page
-//! cache.
+//! Time and page faults of one run, from the kernel's accounts of the process ([`sediment_process::command`] describes
+//! how they are obtained). They are not repeatable, because they depend on the machine, on other programs, and on the
+//! content of the page cache.
 
 use super::Command;
 use super::{Meter, Quantity, Reading, Unit};

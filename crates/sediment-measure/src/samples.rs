@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that several runs gave, and how they spread.
+//! The spread of the values of several runs.
 
 /// Distribution of values: extremes, quartiles and median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The least.
+    /// The smallest.
     pub minimum: f64,
     /// A quarter of the values is below.
     pub lower_quartile: f64,
@@ -12,14 +12,14 @@ pub struct Spread {
     pub median: f64,
     /// A quarter of the values is above.
     pub upper_quartile: f64,
-    /// The greatest.
+    /// The largest.
     pub maximum: f64,
 }
 
 impl Spread {
-    /// The spread of these values, or None when there is none. Between two values a quantile is interpolated linearly:
-    /// the q-quantile of n values is at place q (n − 1) of their ascending order, counted from 0 (Hyndman and Fan,
-    /// "Sample quantiles in statistical packages", 1996, definition 7).
+    /// Returns the spread of these values; None if there are none. Quantiles between two values are interpolated
+    /// linearly: the q-quantile of n values is at position q (n − 1) of their ascending order, counted from 0 (Hyndman
+    /// and Fan, "Sample quantiles in statistical packages", 1996, definition 7).
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {

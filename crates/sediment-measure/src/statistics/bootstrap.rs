@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A percentile bootstrap over links and blocks (B. Efron, 1979; levels as T. Kalibera and R. Jones, "Rigorous benchmarking
-//! in reasonable time", ISMM 2013, draw them: first the builds, then the runs).
+//! A percentile bootstrap over links and blocks (B. Efron, 1979). The levels are drawn as in T. Kalibera and R. Jones,
+//! "Rigorous benchmarking in reasonable time", ISMM 2013: first the builds, then the runs.
 //!
-//! Each turn draws links of either build with replacement, and blocks with replacement; a block is drawn for all links
-//! at once, because its runs were side by side and share the machine's disturbances. With the three or four links that
-//! an experiment has, the interval is too short (there is little to draw from): it is shown with the t interval and
-//! never decides.
+//! Each resample draws links of both builds with replacement, and blocks with replacement. A block is drawn for all
+//! links at once, because its runs were made together and share the machine's disturbances. With the usual three or
+//! four links there is little to draw from, and the interval is too short. So it is shown together with the t interval,
+//! and never decides.
 
 use super::Interval;
 use sediment_core::random::Generator;
@@ -13,8 +13,8 @@ use sediment_core::random::Generator;
 /// Number of resamples.
 pub(crate) const RESAMPLES: usize = 2000;
 
-/// The difference of the means of `first` and `second`, each by link and block (all links over the same blocks, in the same
-/// order); `None` if one is empty or lengths differ.
+/// Returns the difference of the means of `first` and `second`, each by link and block (all links over the same blocks,
+/// in the same order); `None` if one is empty or lengths differ.
 #[must_use]
 pub fn hierarchical(first: &[Vec<f64>], second: &[Vec<f64>], confidence: f64, seed: u64) -> Option<Interval> {
     let blocks = first.first()?.len();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Variance components: between links of one build, and between runs of one link.
+//! Estimates variance components: between links of one build, and between runs of one link.
 //!
-//! The model is y = build + link of the build + block + run. Blocks are crossed with links, so what a block does to all
-//! runs equally is removed first. Expected mean squares (S. Searle, G. Casella, C. McCulloch, "Variance Components", 1992)
-//! give E[MS links] = σ²run + blocks · σ²link, hence the estimates; a negative one is zero.
+//! The model is y = build + link of the build + block + run. Blocks are crossed with links, so the effect of a block on
+//! all its runs is removed first. Expected mean squares (S. Searle, G. Casella, C. McCulloch, "Variance Components",
+//! 1992) give E[MS links] = σ²run + blocks · σ²link, hence the estimates; a negative one is zero.
 
 use super::distribution;
 
@@ -24,8 +24,8 @@ pub struct Components {
     pub run_freedom: f64,
 }
 
-/// Splits the variance of values given by build, link and block; None unless some build has two links, there are two blocks,
-/// and every link has a value in every block.
+/// Splits the variance of values given by build, link and block. None unless a build has two links, there are two
+/// blocks, and every link has a value in every block.
 #[must_use]
 pub fn components(builds: &[Vec<Vec<f64>>]) -> Option<Components> {
     let links: Vec<&Vec<f64>> = builds.iter().flatten().collect();

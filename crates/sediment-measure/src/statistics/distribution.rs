@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tails of Student's t, Fisher's F and the normal distribution, to about 13 digits also where they are tiny.
+//! Tails of Student's t, Fisher's F and the normal distribution, to about 13 digits, even if they are tiny.
 //!
-//! Written here because p-values are quoted far out in the tails: the crate statrs agreed with scipy to 9 or 10 digits at eleven points.
+//! They are computed here because p-values far out in the tails are reported: the crate statrs agreed with scipy to
+//! only 9 or 10 digits at eleven points.
 //!
-//! Sources: NIST Digital Library of Mathematical Functions, 5.11.1 (Stirling's series), 8.17.22 (continued fraction of the
-//! incomplete beta function), 8.7.1 and 8.9.2 (incomplete gamma function); W. Lentz, "Generating Bessel functions in Mie
-//! scattering calculations using continued fractions", 1976, for their evaluation. The beta function of a large argument is
-//! taken as a difference of Stirling's series, as a difference of two log-gammas would cancel (A. DiDonato, A. Morris,
-//! "Algorithm 708", 1992).
+//! Sources: NIST Digital Library of Mathematical Functions, 5.11.1 (Stirling's series), 8.17.22 (continued fraction of
+//! the incomplete beta function), 8.7.1 and 8.9.2 (incomplete gamma function); W. Lentz, "Generating Bessel functions
+//! in Mie scattering calculations using continued fractions", 1976, for their evaluation. The beta function of a large
+//! argument is computed as a difference of Stirling's series, because a difference of two log-gammas would cancel (A.
+//! DiDonato, A. Morris, "Algorithm 708", 1992).
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// From here on Stirling's series is exact to double precision with the terms below.
+/// From here on, Stirling's series with the terms below is exact to double precision.
 const LARGE: f64 = 10.0;
 /// More terms than a continued fraction needs at 10⁹ degrees of freedom.
 const MOST_TERMS: u32 = 200_000;
@@ -26,7 +27,7 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     if square == 0.0 {
         return 1.0;
     }
-    // x and 1 − x each from the data: neither is lost in a difference.
+    // x and 1 − x are both computed from the data, so neither loses digits in a difference.
     incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + square), square / (freedom + square))
 }
 
@@ -37,7 +38,8 @@ pub(crate) fn student_upper(t: f64, freedom: f64) -> f64 {
     if t >= 0.0 { half } else { 1.0 - half }
 }
 
-/// The t whose interval from −t to t holds a share `confidence` of the distribution; 0.95 gives 12.7 at one degree of freedom.
+/// Returns the t for which the interval from −t to t contains a share `confidence` of the distribution; 12.7 for 0.95
+/// with one degree of freedom.
 #[must_use]
 pub fn student_quantile(confidence: f64, freedom: f64) -> f64 {
     let outside = 1.0 - confidence;
@@ -51,7 +53,7 @@ pub fn student_quantile(confidence: f64, freedom: f64) -> f64 {
     }
     let scale = -log_beta(freedom / 2.0, 0.5) - freedom.ln() / 2.0;
     let mut t = (low + high) / 2.0;
-    // Newton's method, kept within what is known to hold the root.
+    // Newton's method, limited to an interval that contains the root.
     for _ in 0..200 {
         let excess = student_two_sided(t, freedom) - outside;
         if excess > 0.0 {
@@ -123,7 +125,7 @@ fn error_complement(x: f64) -> f64 {
     }
     let front = (-square).exp() * x / PI.sqrt();
     if square < 2.0 {
-        // The series of the lower function, whose terms are all positive.
+        // The series of the lower function has only positive terms.
         let (mut term, mut sum, mut over) = (2.0, 2.0, 0.5);
         while term > sum * f64::EPSILON / 4.0 {
             over += 1.0;

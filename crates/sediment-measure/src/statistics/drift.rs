@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stability of the machine: drift over time, autocorrelation of neighbouring runs, and the effect of the position in a block.
 //!
-//! All are read off same-slot residuals: the rest of a run when the mean of its link and the mean of its slot are taken
-//! away. Differences of consecutive runs would measure the slot effect instead wherever the first run of a block is slower.
+//! All are computed from the residuals of runs, after subtracting the mean of the link and the mean of the slot.
+//! Differences of consecutive runs would measure the slot effect instead if the first run of a block is slower.
 
 use super::{Effect, distribution};
 use serde::Serialize;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 /// One run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedValue {
-    /// Which link of which build.
+    /// Its link, of all links of all builds.
     pub link: usize,
-    /// Place within its block.
+    /// Position within its block.
     pub slot: u32,
     /// Seconds since the experiment began.
     pub at: f64,
@@ -44,11 +44,11 @@ pub struct Stability {
     pub jitter: f64,
 }
 
-/// Sweeps that set link and slot means against each other; blocks are random orders, so the two are nearly independent and
-/// few sweeps would do.
+/// Number of sweeps that separate the means of links and slots. Blocks are in random order, so the two are nearly
+/// independent, and a few sweeps would be enough.
 const SWEEPS: usize = 30;
 
-/// Tests runs in the order in which they were made; None for fewer than eight, or without degrees of freedom.
+/// Tests runs in the order in which they were made; None if there are fewer than eight, or no degrees of freedom.
 #[must_use]
 pub fn stability(runs: &[TimedValue]) -> Option<Stability> {
     let count = runs.len();
@@ -94,8 +94,8 @@ pub fn stability(runs: &[TimedValue]) -> Option<Stability> {
     })
 }
 
-/// The correlation of neighbours in a series, such as the paired differences block by block: where it is not zero, intervals that
-/// take blocks for independent are wrong. None of fewer than eight, or where nothing varies.
+/// Returns the correlation of neighbours in a series, such as the paired differences by block. If it is not zero,
+/// intervals that assume independent blocks are wrong. None for fewer than eight values, or if nothing varies.
 #[must_use]
 pub fn neighbours(values: &[f64]) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -104,7 +104,7 @@ pub fn neighbours(values: &[f64]) -> Option<f64> {
     (values.len() >= 8 && square > 0.0).then(|| product / square)
 }
 
-/// Slope over time in hours, with its p-value.
+/// Returns the slope over time in hours, with its p-value.
 fn drift(runs: &[TimedValue], rest: &[f64], freedom: f64) -> Option<(f64, f64)> {
     let hours: Vec<f64> = runs.iter().map(|run| run.at / 3600.0).collect();
     let middle = hours.iter().sum::<f64>() / hours.len() as f64;
@@ -146,7 +146,7 @@ fn group_residuals(values: &[f64], groups: &[usize], count: usize) -> Vec<f64> {
     rest
 }
 
-/// Takes the mean of every group out of the values and adds it to the group's.
+/// Subtracts the mean of every group from its values, and adds it to the group's mean.
 fn sweep(values: &mut [f64], groups: &[usize], means: &mut [f64]) {
     let mut sums = vec![(0.0, 0.0); means.len()];
     for (value, group) in values.iter().zip(groups) {

@@ -3,10 +3,10 @@
 //! Experiments", 1935).
 //!
 //! On the logarithmic scale a main effect is the ratio that one level has over the reference level, averaged over all
-//! combinations of the other factors. An interaction of two factors is how far the ratio of both changes together is from the
-//! product of either alone: (both / one) / (other / none), without the factor ½ that some books put before it; zero means that
-//! the factors add nothing to and take nothing from each other. Any number of levels is allowed, and interactions of more than two
-//! factors are omitted.
+//! combinations of the other factors. An interaction of two factors is the distance between the ratio of both changes
+//! together and the product of their single ratios: (both / one) / (other / none), without the factor ½ that some books
+//! put before it. Zero means that neither factor changes the other's effect. Any number of levels is allowed;
+//! interactions of more than two factors are omitted.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub enum Term {
         /// The level.
         level: usize,
     },
-    /// Difference of two levels together from the product of either alone.
+    /// Difference between the effect of two levels together and the product of their single effects.
     Interaction {
         /// The factors.
         factors: (usize, usize),
@@ -49,10 +49,10 @@ pub enum IncompleteFactorial {
     NoFactor,
 }
 
-/// The contrasts of builds whose levels are given, one for each factor; level 0 is the reference.
+/// Returns the contrasts of builds from their levels, one for each factor; level 0 is the reference.
 ///
 /// # Errors
-/// When the builds are not all combinations of the levels, each once.
+/// If the builds are not all combinations of the levels, each once.
 pub fn contrasts(builds: &[Vec<usize>]) -> Result<Vec<Contrast>, IncompleteFactorial> {
     let factors = builds.first().map_or(0, Vec::len);
     let levels: Vec<usize> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far two links of the same code differ because of where the linker put it.
+//! Estimates how much two links of the same code differ because of its addresses.
 //!
 //! ```text
 //! model     ln(value) = layout + block + run; layouts and runs are normal
@@ -11,18 +11,19 @@
 //! reproducibility limit of ISO 5725-6, with a layout in the place of a laboratory. Runs are not part of it, because
 //! more runs make their share small.
 //!
-//! The interval is that of J. Tukey ("Components in regression", Biometrics, 1951) and J. Williams ("A confidence interval for variance
-//! components", Biometrika, 1962). It holds the truth at least about as often as it says (T. Boardman, "Confidence intervals for variance
-//! components: a comparative Monte Carlo study", Biometrics, 1974).
+//! The interval is that of J. Tukey ("Components in regression", Biometrics, 1951) and J. Williams ("A confidence
+//! interval for variance components", Biometrika, 1962). It contains the truth about as often as promised, or more
+//! often (T. Boardman, "Confidence intervals for variance components: a comparative Monte Carlo study", Biometrics,
+//! 1974).
 
 use super::Interval;
 use super::components::Components;
 use super::distribution::{fisher_quantile, normal_quantile};
 
-/// Degrees of freedom at which F is chi-square over its own.
+/// Degrees of freedom at which F equals chi-square over its own degrees.
 const MANY: f64 = 1e9;
 
-/// The floor below which a difference of two links is no evidence, as a share: 0.02 is 2 %.
+/// Returns the floor, as a share: a smaller difference of two links is not evidence. 0.02 is 2 %.
 ///
 /// `confidence` is both the share of differences within the floor, and the confidence of its interval.
 #[must_use]
@@ -54,7 +55,7 @@ mod tests {
     const LAYOUTS: usize = 10;
     const BLOCKS: usize = 10;
 
-    /// Logarithms by layout and block, with these deviations of layouts, runs and blocks.
+    /// Makes logarithms by layout and block, with these deviations of layouts, runs and blocks.
     fn made([layouts, runs, blocks]: [f64; 3], seed: u64) -> Vec<Vec<f64>> {
         let mut draws = Generator::new(seed);
         let of_blocks: Vec<f64> = (0..BLOCKS).map(|_| blocks * draws.normal()).collect();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mann–Whitney test: does one of two independent groups tend to larger values (H. Mann, D. Whitney, 1947)?
+//! Mann–Whitney test: does one of two independent groups tend to have larger values (H. Mann, D. Whitney, 1947)?
 //!
-//! Exact where no two values are equal and neither group has more than `LARGEST_EXACT`; else the normal approximation,
-//! corrected for ties and continuity.
+//! It is exact if all values are distinct and neither group has more than `LARGEST_EXACT`; otherwise it uses the normal
+//! approximation, corrected for ties and continuity.
 
 use super::{distribution, signed_rank::doubled_ranks};
 use serde::Serialize;
@@ -67,7 +67,7 @@ fn approximate_p(m: usize, n: usize, u: f64, doubled: &[usize]) -> f64 {
     let (m, n) = (m as f64, n as f64);
     let total = m + n;
     let mean_rank = total + 1.0;
-    // The variance of the ranks as they are, ties and all.
+    // The variance of the actual ranks, including ties.
     let spread: f64 = doubled.iter().map(|rank| (*rank as f64 - mean_rank).powi(2)).sum::<f64>() / 4.0;
     let deviation = (m * n * spread / (total * (total - 1.0))).sqrt();
     if deviation == 0.0 {

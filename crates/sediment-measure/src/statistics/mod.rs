@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pure statistics, one method a file, each checked against recorded results of scipy (`tests/golden/compare`).
+//! Pure statistics, one file for each method, all checked against recorded results of scipy (`tests/golden/compare`).
 //!
 //! A function that lacks the values it needs returns `None`. The caller must ensure that all values are finite.
 
@@ -42,7 +42,7 @@ impl Interval {
         (self.upper - self.lower) / 2.0
     }
 
-    /// The least distance of its points from zero; 0 where it holds zero.
+    /// The smallest distance of its points from zero; 0 if it contains zero.
     #[must_use]
     pub fn clearance(&self) -> f64 {
         self.lower.max(-self.upper).max(0.0)
@@ -70,8 +70,8 @@ pub struct Effect {
 impl Effect {
     /// Judges an estimate; None without a degree of freedom.
     ///
-    /// Values that never vary, such as those of a simulator, have a standard error of zero: then any difference is
-    /// certain (p = 0), and no difference gives p = 1.
+    /// Values that never vary, such as those of a simulator, have a standard error of zero. Then any difference is
+    /// certain (p = 0), and equal values give p = 1.
     #[must_use]
     pub fn of(estimate: f64, standard_error: f64, freedom: f64, confidence: f64) -> Option<Self> {
         if !(estimate.is_finite() && standard_error.is_finite() && standard_error >= 0.0 && freedom > 0.0) {

@@ -55,19 +55,19 @@ impl Moments {
     }
 }
 
-/// [`Moments`] and, where the values themselves are known, their order statistics.
+/// [`Moments`] and, if the values themselves are known, their order statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Description {
     /// Count, mean, variance.
     pub moments: Moments,
-    /// Order statistics; None of a printed summary.
+    /// Order statistics; None for a printed summary.
     pub order: Option<OrderStatistics>,
 }
 
 /// Extremes, quartiles and the count of far values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OrderStatistics {
-    /// The least.
+    /// The smallest.
     pub minimum: f64,
     /// A quarter of the values is below (Hyndman and Fan, 1996, definition 7).
     pub lower_quartile: f64,
@@ -75,7 +75,7 @@ pub struct OrderStatistics {
     pub median: f64,
     /// A quarter of the values is above.
     pub upper_quartile: f64,
-    /// The greatest.
+    /// The largest.
     pub maximum: f64,
     /// Number of values more than 1.5 interquartile ranges beyond the quartiles (J. Tukey, "Exploratory Data Analysis", 1977).
     pub far: usize,
@@ -102,7 +102,7 @@ impl Description {
     }
 }
 
-/// The quantile part/parts of ascending values, interpolated linearly.
+/// Returns the quantile part/parts of ascending values, interpolated linearly.
 fn quantile(sorted: &[f64], part: usize, parts: usize) -> f64 {
     let place = part * (sorted.len() - 1);
     let (below, share) = (place / parts, (place % parts) as f64 / parts as f64);
@@ -110,7 +110,7 @@ fn quantile(sorted: &[f64], part: usize, parts: usize) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * share
 }
 
-/// The median of values; None of none.
+/// Returns the median of values; None if there are none.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

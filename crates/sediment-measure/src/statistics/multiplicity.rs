@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! p-values of several questions asked at once.
+//! Adjusts p-values of several simultaneous questions.
 
-/// Holm's adjustment, which keeps the chance of one false claim among all ("A simple sequentially rejective multiple test
+/// Holm's adjustment, which limits the chance of even one false claim ("A simple sequentially rejective multiple test
 /// procedure", 1979).
 #[must_use]
 pub fn holm(p: &[f64]) -> Vec<f64> {
@@ -15,8 +15,8 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The adjustment of Benjamini and Hochberg, which keeps the expected share of false ones among the claims ("Controlling the
-/// false discovery rate", 1995).
+/// The adjustment of Benjamini and Hochberg, which limits the expected share of false claims ("Controlling the false
+/// discovery rate", 1995).
 #[must_use]
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let order = ascending(p);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power: the least p-value that a number of runs can reach, and the runs needed for a level.
+//! Power: the smallest p-value that a number of runs can reach, and the number of runs that a level needs.
 
 use super::distribution;
 
-/// The least two-sided p-value of the signed-rank test with this many pairs: 2 · 2⁻ⁿ, all differences of one sign.
+/// The smallest two-sided p-value of the signed-rank test with this many pairs: 2 · 2⁻ⁿ, if all differences have the
+/// same sign.
 #[must_use]
 pub fn least_signed_rank_p(pairs: usize) -> f64 {
     (2.0 * 0.5_f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))).min(1.0)
 }
 
-/// The least two-sided p-value of the Mann–Whitney test: one group wholly above the other, 2 / C(m + n, m).
+/// The smallest two-sided p-value of the Mann–Whitney test: 2 / C(m + n, m), if one group is entirely above the other.
 #[must_use]
 pub fn least_mann_whitney_p(first: usize, second: usize) -> f64 {
     let smaller = first.min(second);
@@ -17,20 +18,20 @@ pub fn least_mann_whitney_p(first: usize, second: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
-/// Number of pairs that a signed-rank test needs to be able to reach p < `level`.
+/// Number of pairs with which a signed-rank test can reach p < `level`.
 #[must_use]
 pub fn pairs_needed(level: f64) -> usize {
     (1..1075).find(|pairs| least_signed_rank_p(*pairs) < level).unwrap_or(1075)
 }
 
-/// Runs of each build that a Mann–Whitney test needs to be able to reach p < `level`.
+/// Number of runs of each build with which a Mann–Whitney test can reach p < `level`.
 #[must_use]
 pub fn runs_needed(level: f64) -> usize {
     (1..1000).find(|runs| least_mann_whitney_p(*runs, *runs) < level).unwrap_or(1000)
 }
 
-/// Number of values of this deviation that bring the half-width of the t interval of their mean to `half_width`; None if no
-/// number below a million does.
+/// Number of values of this deviation with which the t interval of their mean has at most this half-width; None if a
+/// million are too few.
 #[must_use]
 pub fn count_for_half_width(deviation: f64, half_width: f64, confidence: f64) -> Option<u32> {
     let reaches = |count: u32| {

@@ -2,11 +2,12 @@
 //! The signed-rank test and the Hodges–Lehmann estimate of paired differences (F. Wilcoxon, 1945; J. Hodges, E. Lehmann,
 //! "Estimates of location based on rank tests", 1963).
 //!
-//! Zeros are dropped, as Wilcoxon did, and counted. Equal sizes share their mean rank. The p-value is exact up to
+//! Zeros are counted and dropped, as by Wilcoxon. Equal sizes share their mean rank. The p-value is exact up to
 //! `LARGEST_EXACT` differences, ties included: the distribution of the sum of ranks over all sign patterns is counted
-//! (ranks are doubled, so that shared ones are whole). Beyond, it is that of the normal approximation with correction for
-//! ties. The estimate is the median of the means of all pairs of differences (each with itself too), zeros included; its
-//! interval is cut from those means where the exact or approximate distribution without ties says.
+//! (ranks are doubled, so that shared ones are whole). For more differences, it comes from the normal approximation
+//! with correction for ties. The estimate is the median of the means of all pairs of differences (each also with
+//! itself), zeros included. The ends of its interval are two of these means, chosen by the exact or approximate
+//! distribution without ties.
 
 use super::{Interval, distribution};
 use serde::Serialize;
@@ -31,7 +32,7 @@ pub struct SignedRank {
     pub zeros: usize,
 }
 
-/// Tests and estimates; None of no differences.
+/// Tests and estimates; None if there are no differences.
 #[must_use]
 pub fn signed_rank(differences: &[f64], confidence: f64) -> Option<SignedRank> {
     let interval = hodges_lehmann(differences, confidence)?;
@@ -46,7 +47,7 @@ pub fn signed_rank(differences: &[f64], confidence: f64) -> Option<SignedRank> {
     Some(SignedRank { interval, positive_ranks: positive as f64 / 2.0, p, exact, zeros })
 }
 
-/// Twice the rank of each of the ascending values, equal ones at their mean.
+/// Twice the rank of each ascending value; equal values get their mean rank.
 pub(super) fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     let mut ranks = vec![0; ascending.len()];
     let mut first = 0;
@@ -59,7 +60,7 @@ pub(super) fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// By doubled rank sum, the share of sign patterns that reach it.
+/// The share of sign patterns with each doubled rank sum.
 fn distribution_of(ranks: &[usize]) -> Vec<f64> {
     let mut shares = vec![0.0; ranks.iter().sum::<usize>() + 1];
     shares[0] = 1.0;
@@ -78,7 +79,7 @@ fn distribution_of(ranks: &[usize]) -> Vec<f64> {
 fn exact_p(ranks: &[usize], positive: usize) -> f64 {
     let shares = distribution_of(ranks);
     let total = shares.len() - 1;
-    // The distribution is symmetric: the smaller tail, twice.
+    // The distribution is symmetric, so this is twice the smaller tail.
     let tail: f64 = shares[..=positive.min(total - positive)].iter().sum();
     (2.0 * tail).min(1.0)
 }
@@ -104,8 +105,8 @@ fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<Interval> {
     Some(Interval { estimate: middle, lower: walsh(&sorted, cut), upper: walsh(&sorted, means - 1 - cut) })
 }
 
-/// The largest rank sum w with P(W < w) ≤ tail, for `count` differences without ties: the interval begins at the mean
-/// of that place, counted from 1.
+/// Returns the largest rank sum w with P(W < w) ≤ tail, for `count` differences without ties. The interval begins at
+/// the mean with this position, counted from 1.
 fn critical_sum(count: usize, tail: f64) -> usize {
     if count <= LARGEST_EXACT {
         let ranks: Vec<usize> = (1..=count).collect();
@@ -124,8 +125,8 @@ fn critical_sum(count: usize, tail: f64) -> usize {
     sum.max(0.0) as usize
 }
 
-/// The mean of place `place`, from 0, in the ascending order of all pairwise means; found by bisection over the
-/// floating point numbers, counting how many means are at or below each, so that no list of them is ever made.
+/// Returns the mean at position `place`, from 0, in the ascending order of all pairwise means. It is found by bisection
+/// over the floating point numbers: counting the means at or below a number needs no list of them.
 fn walsh(sorted: &[f64], place: usize) -> f64 {
     let at_or_below = |bound: f64| {
         let (mut count, mut end) = (0, sorted.len());
@@ -148,7 +149,7 @@ fn walsh(sorted: &[f64], place: usize) -> f64 {
     number(low)
 }
 
-/// An integer that orders as the numbers do.
+/// An integer with the same order as the numbers.
 fn key(x: f64) -> i128 {
     let bits = i128::from((x + 0.0).to_bits() & !(1 << 63));
     if x < 0.0 { -bits } else { bits }

@@ -3,7 +3,7 @@
 //!
 //! For samples: the test of M. Brown and A. Forsythe ("Robust tests for the equality of variances", 1974: distances
 //! from the median, compared as means are) on the logarithms of the values, whose deviation is the coefficient of
-//! variation to first order. It needs no normal distribution, which an F test of variances does.
+//! variation to first order. Unlike an F test of variances, it needs no normal distribution.
 //!
 //! For printed summaries: the approximate F test of J. Forkman ("Estimator and tests for common coefficients of
 //! variation in normal distributions", Communications in Statistics, 2009), which does assume normal values.
@@ -24,8 +24,8 @@ pub struct SpreadTest {
     pub p: f64,
 }
 
-/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); `None` if a
-/// group has fewer than two values, or neither varies.
+/// Brown and Forsythe's test on the given values (logarithms, to compare coefficients of variation); `None` if a group
+/// has fewer than two values, or neither varies.
 #[must_use]
 pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
     let distances = |values: &[f64]| {

@@ -4,21 +4,21 @@
 
 use super::{Effect, Moments};
 
-/// The mean of differences, such as the log-ratios of paired runs, with its t interval; None of fewer than two.
+/// Returns the mean of differences, such as log-ratios of paired runs, with its t interval; None for fewer than two.
 #[must_use]
 pub fn paired(differences: &[f64], confidence: f64) -> Option<Effect> {
     let moments = Moments::of(differences)?;
     Effect::of(moments.mean, moments.squared_error()?.sqrt(), moments.count - 1.0, confidence)
 }
 
-/// The difference `first` − `second` of two means under one common variance; see [`contrast`].
+/// Returns the difference `first` − `second` of two means with a common variance; see [`contrast`].
 #[must_use]
 pub fn two_groups(first: &Moments, second: &Moments, confidence: f64) -> Option<Effect> {
     contrast(&[(1.0, *first), (-1.0, *second)], confidence)
 }
 
-/// A weighted sum of means of independent groups under one common variance. A group of one value adds to neither variance nor
-/// degrees of freedom; `None` if no group has two, or a larger one has no variance.
+/// Returns a weighted sum of means of independent groups with a common variance. A group of one value contributes
+/// neither variance nor degrees of freedom; `None` if no group has two, or a larger one has no variance.
 #[must_use]
 pub fn contrast(groups: &[(f64, Moments)], confidence: f64) -> Option<Effect> {
     let (mut estimate, mut share, mut squares, mut freedom) = (0.0, 0.0, 0.0, 0.0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two groups of unequal variance (B. Welch, "The generalization of 'Student's' problem when several different population
-//! variances are involved", Biometrika, 1947; degrees of freedom after Satterthwaite, 1946).
+//! Compares two groups of unequal variance (B. Welch, "The generalization of 'Student's' problem when several different
+//! population variances are involved", Biometrika, 1947; degrees of freedom after Satterthwaite, 1946).
 
 use super::{Effect, Moments};
 
@@ -10,8 +10,8 @@ pub fn two_groups(first: &Moments, second: &Moments, confidence: f64) -> Option<
     contrast(&[(1.0, *first), (-1.0, *second)], confidence)
 }
 
-/// A weighted sum of means of independent groups, with Satterthwaite's degrees of freedom; `None` if a group that
-/// counts has no variance.
+/// Returns a weighted sum of means of independent groups, with Satterthwaite's degrees of freedom; `None` if a group
+/// with a weight has no variance.
 #[must_use]
 pub fn contrast(groups: &[(f64, Moments)], confidence: f64) -> Option<Effect> {
     let (mut estimate, mut square, mut quartic) = (0.0, 0.0, 0.0);
