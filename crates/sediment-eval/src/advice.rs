@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results of a workload in words: warnings for the reader, and one recommendation.
+//! Describes the results of a workload in words: warnings for the reader, and one recommendation.
 
 use super::comparison::{Comparison, Design, EffectScale, percent};
 use super::data::{Direction, Experiment, MetricKind};
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 /// Relative spread above which pyperf's `check` calls a benchmark unstable.
 const UNSTABLE: f64 = 0.10;
-/// A run shorter than this, in seconds, measures its own start.
+/// A run shorter than this, in seconds, mostly measures its own start.
 const TOO_SHORT: f64 = 0.001;
-/// p-value below which drift and slots are worth a sentence.
+/// p-value below which drift and slots are mentioned.
 const NOTABLE: f64 = 0.01;
 
-/// Everything about a workload that a reader must know, each a sentence without a full stop.
+/// Returns everything about a workload that a reader must know, each as a sentence without a full stop.
 pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<String> {
     let mut said = Vec::new();
     let Some(at) = found.headline else { return said };
@@ -110,7 +110,7 @@ fn instability(found: &WorkloadAnalysis) -> Vec<String> {
     said
 }
 
-/// Where the t test and the signed-rank test fall on different sides of the level.
+/// Cases in which the t test and the signed-rank test disagree about the level.
 fn disagreement(whole: &Experiment, comparison: &Comparison) -> Option<String> {
     let level = 1.0 - whole.confidence;
     let (t, ranks) = (comparison.these_links.or(comparison.effect)?, comparison.signed_rank?);
@@ -127,7 +127,8 @@ fn disagreement(whole: &Experiment, comparison: &Comparison) -> Option<String> {
     )
 }
 
-/// Autocorrelation of the differences of neighbouring blocks, if it exceeds that of one random series in a hundred.
+/// Returns the autocorrelation of the differences of neighbouring blocks, if it exceeds the value that one random
+/// series in a hundred has.
 fn dependence(whole: &Experiment, comparison: &Comparison) -> Option<String> {
     const ONE_IN_A_HUNDRED: f64 = 2.576;
     let differences: Vec<f64> = comparison.differences.iter().map(|(_, difference)| *difference).collect();
@@ -187,7 +188,7 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     said.join(" ")
 }
 
-/// Sentences on builds that are not faster.
+/// Sentences about builds that are not faster.
 fn about_the_others(
     whole: &Experiment,
     found: &WorkloadAnalysis,
@@ -278,7 +279,8 @@ impl JudgedEffect {
     }
 }
 
-/// Name in sentences of what a build saves by a metric that the judge judges, too; per unit of work or not.
+/// Returns the name for sentences of the resource that a build saves, for metrics that the judge also handles; per unit
+/// of work or not.
 fn saved_thing(metric: &str) -> Option<&'static str> {
     match metric.split(" per ").next()? {
         "cpu-time" => Some("CPU time"),
@@ -287,7 +289,7 @@ fn saved_thing(metric: &str) -> Option<&'static str> {
     }
 }
 
-/// How far links of one build differ, as a sentence.
+/// A sentence on the difference between links of one build.
 fn layout_noise(noise: &LayoutNoise, metric: &str, confidence: f64) -> String {
     let LayoutNoise { floor, layouts, blocks } = noise;
     let percent = |share: f64| format!("{:.2}", share * 100.0);
@@ -308,7 +310,7 @@ fn layout_noise(noise: &LayoutNoise, metric: &str, confidence: f64) -> String {
     }
 }
 
-/// Sentence on whether the runner-up differs from the best.
+/// A sentence that says if the runner-up differs from the best.
 fn beside_the_best(
     whole: &Experiment,
     found: &WorkloadAnalysis,
@@ -331,7 +333,7 @@ fn beside_the_best(
     (!tied.is_empty()).then(|| format!("It is not shown to be faster than {}.", tied.join(", ")))
 }
 
-/// Number of runs that would bring the interval to the wanted half-width.
+/// Number of runs with which the interval would have the wanted half-width.
 fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparison) -> Option<String> {
     let wanted = whole.precision;
     let effect = comparison.effect?;
@@ -361,7 +363,7 @@ fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparis
     }
 }
 
-/// A change in per cent as sentences name it, with the direction in words.
+/// A change in per cent for sentences, with the direction in words.
 fn in_words(log_ratio: f64, verdict: Verdict) -> String {
     format!("{:.1} % {}", percent(log_ratio).abs(), verdict.word())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an [`Experiment`] to an [`Analysis`]: every metric of every build described and compared with the baseline, a verdict
-//! on the headline, and what a reader must know before the figures.
+//! Makes an [`Analysis`] of an [`Experiment`]: describes every metric of every build, compares it with the baseline,
+//! gives a verdict on the headline, and collects warnings for the reader.
 
 use super::comparison::{Comparison, EffectScale, Manner, common_blocks, compare, links, scale};
 use super::data::{Experiment, Metric, MetricKind, Probe};
@@ -19,8 +19,8 @@ use sediment_core::error::{Error, ErrorCode, Result};
 /// Analyses an experiment.
 ///
 /// # Errors
-/// When there are fewer than two builds and three links, the primary metric is neither read, derived nor listed as absent, an index is out
-/// of range, a value is not finite, or a block has two runs of one link.
+/// If there are fewer than two builds and fewer than three links; if the primary metric is neither read, derived nor
+/// listed as absent; if an index is out of range, a value is not finite, or a block has two runs of one link.
 pub fn analyse(experiment: &Experiment) -> Result<Analysis> {
     samples::check(experiment)?;
     let whole = derive(experiment);
@@ -133,7 +133,7 @@ fn analyse_metric(whole: &Experiment, workload: usize, metric: &Metric, is_headl
             if variant == whole.baseline {
                 return None;
             }
-            // A probe has one link; the file it pairs with is the baseline's first.
+            // A probe has a single link, which is compared with the baseline's first link.
             let only_link = build.probe.map(|_| 0);
             let manner = Manner { experiment: whole, scale, only_link, bootstrap: is_headline };
             compare(manner, variant, &groups[variant], whole.baseline, base)
@@ -142,8 +142,8 @@ fn analyse_metric(whole: &Experiment, workload: usize, metric: &Metric, is_headl
     MetricAnalysis { scale, groups: groups.iter().map(MetricValues::description).collect(), comparisons }
 }
 
-/// Adjusts p-values: Holm over the builds for the headline; Benjamini and Hochberg over builds and all other metrics, measured and
-/// simulated ones each by themselves.
+/// Adjusts p-values: Holm over the builds for the headline; Benjamini and Hochberg over builds and all other metrics,
+/// separately for measured and simulated ones.
 fn adjust(whole: &Experiment, metrics: &mut [MetricAnalysis], headline: Option<usize>) {
     let is_build = |variant: usize| whole.variants[variant].probe.is_none();
     let simulated = |at: usize| whole.metrics[at].kind == MetricKind::Simulated;
@@ -225,7 +225,7 @@ fn verdicts(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Ve
         .collect()
 }
 
-/// By build, what to say where more than a tenth of its runs lack the headline.
+/// By build, the message if more than a tenth of its runs lack the headline.
 fn gaps(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Option<String>> {
     let Some(metric) = found.headline.map(|at| &whole.metrics[at].name) else {
         return vec![None; whole.variants.len()];
@@ -257,7 +257,7 @@ fn pairs(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Vec
     found
 }
 
-/// Values by build, link and block, over the blocks that all links have.
+/// Returns values by build, link and block, over the blocks that all links have.
 fn rows(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Option<Vec<Vec<Vec<f64>>>> {
     let mut builds = Vec::new();
     for (group, variant) in groups.iter().zip(&whole.variants) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two builds side by side on one metric, by the design that the data have.
+//! Compares two builds on one metric, by the design of the data.
 //!
 //! ```text
 //! blocks, one link each       one log-ratio a block                     t interval over blocks
@@ -8,9 +8,9 @@
 //! printed summaries           mean and coefficient of variation         Welch's interval, to first order
 //! ```
 //!
-//! With several links the interval holds for any link of the build, also for links that were not measured. Over blocks
-//! it would hold for the measured files alone. Ratios are taken on logarithms; a metric with a zero or negative value
-//! has no ratio, and then its differences are taken as they are.
+//! With several links the interval is valid for any link of the build, also for links that were not measured. An
+//! interval over blocks would be valid only for the measured files. Ratios are computed on logarithms. A metric with a
+//! zero or negative value has no ratio, so plain differences are used.
 
 use super::data::Experiment;
 use super::samples::{MetricValue, MetricValues};
@@ -33,7 +33,7 @@ pub enum EffectScale {
     Plain,
 }
 
-/// A logarithm of a ratio as a change in per cent: ln 1.03 is 3.
+/// Converts a logarithm of a ratio to a change in per cent: ln 1.03 gives 3.
 #[must_use]
 pub fn percent(log_ratio: f64) -> f64 {
     log_ratio.exp_m1() * 100.0
@@ -116,7 +116,7 @@ impl Comparison {
         self.effect.map(|effect| effect.p)
     }
 
-    /// The change in per cent, where the scale has ratios.
+    /// Returns the change in per cent, if the scale has ratios.
     #[must_use]
     pub fn change(&self) -> Option<f64> {
         (self.scale == EffectScale::Logarithm).then(|| percent(self.estimate))
@@ -131,7 +131,7 @@ type Links = BTreeMap<u32, BTreeMap<u32, f64>>;
 pub(super) struct Manner<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) scale: EffectScale,
-    /// Only this link of the other build: what a probe is compared with.
+    /// Only this link of the other build, which is the one a probe is compared with.
     pub(super) only_link: Option<u32>,
     /// True if the bootstrap is worth its time.
     pub(super) bootstrap: bool,
@@ -206,7 +206,7 @@ fn of_runs(manner: Manner, first: &[MetricValue], second: &[MetricValue]) -> Opt
     found.estimate = one.mean - other.mean;
     let (one_by_link, other_by_link) = (link_means(manner.scale, first), link_means(manner.scale, second));
     found.effect = if one_by_link.len() + other_by_link.len() > 2 {
-        // Runs of one link share its luck: only links are independent.
+        // Runs of one link share its luck, so only links are independent.
         let effect =
             student::two_groups(&Moments::of(&one_by_link)?, &Moments::of(&other_by_link)?, confidence)?;
         found.estimate = effect.interval.estimate;
@@ -273,7 +273,7 @@ pub(super) fn common_blocks<'a>(links: impl Iterator<Item = &'a BTreeMap<u32, f6
     (!common.is_empty()).then(|| common.into_iter().collect())
 }
 
-/// Values by link and block; None unless every sample is of a block.
+/// Values by link and block; None unless every sample belongs to a block.
 pub(super) fn links(scale: EffectScale, samples: &[MetricValue]) -> Option<Links> {
     let mut found = Links::new();
     for (sample, value) in samples.iter().zip(scaled(scale, samples)) {
@@ -286,7 +286,7 @@ fn scaled(scale: EffectScale, samples: &[MetricValue]) -> Vec<f64> {
     samples.iter().map(|sample| scale.of(sample.value)).collect()
 }
 
-/// Logarithms where every value of every build has one.
+/// Logarithms if every value of every build has one.
 pub(super) fn scale(groups: &[MetricValues]) -> EffectScale {
     if groups.iter().all(MetricValues::all_positive) { EffectScale::Logarithm } else { EffectScale::Plain }
 }

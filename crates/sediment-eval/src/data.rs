@@ -44,7 +44,7 @@ pub struct Metric {
     pub kind: MetricKind,
 }
 
-/// A factor of the experiment and a variant's level of it, such as `lto` at `on`.
+/// A factor of the experiment, and a variant's level of it, such as `lto` and `on`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor {
     /// The factor.
@@ -64,27 +64,27 @@ pub enum Probe {
     Relinked,
 }
 
-/// Least number of links of a build that is compared with no other: two links give one difference, without a spread.
+/// Smallest number of links if a single build is measured: two links give one difference, without a spread.
 pub const LEAST_LINKS: u32 = 3;
 
-/// One of the builds that are compared.
+/// One of the compared builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// The name it has in the plan.
+    /// Its name in the plan.
     pub name: String,
-    /// Its levels, sorted by factor; empty where the plan declares no factors.
+    /// Its levels, sorted by factor; empty if the plan declares no factors.
     pub factors: Vec<Factor>,
-    /// Number of links that differ in their random layout only; 1 without layout replicas.
+    /// Number of links that differ only in their random layout; 1 without layout replicas.
     pub replicas: u32,
-    /// Set if the variant measures the noise floor: it has one replica, is compared with the baseline's replica 0 and
+    /// Set if the variant measures the noise floor: it has one replica, is compared with the baseline's replica 0, and
     /// gets no verdict. None for the builds under test.
     pub probe: Option<Probe>,
 }
 
-/// Work that the builds are measured on.
+/// Work on which the builds are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// The name it has in the plan.
+    /// Its name in the plan.
     pub name: String,
     /// Name of one unit of work (`transaction`), if the plan has a work counter.
     pub work: Option<String>,
@@ -118,7 +118,7 @@ pub struct Observation {
     pub at: f64,
     /// Warm-up or measured.
     pub phase: Phase,
-    /// Units of work done, where counted.
+    /// Units of work done, if counted.
     pub work: Option<f64>,
     /// Values by name of metric. A value that could not be read is absent, never 0.
     pub values: BTreeMap<String, f64>,
@@ -127,19 +127,19 @@ pub struct Observation {
     pub circumstances: Circumstances,
 }
 
-/// Facts other than the values that decide whether runs may be compared; `None` if a fact is not known.
+/// Facts besides the values that decide if runs may be compared; `None` if a fact is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
-    /// SHA-256 of what the program printed, as far as it was kept.
+    /// SHA-256 of the kept part of the program's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<String>,
     /// Its exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
-    /// Seconds of a fixed loop just before the run ([`sediment_measure::pace`]).
+    /// Seconds of a fixed loop right before the run ([`sediment_measure::pace`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<f64>,
-    /// Other tasks for each processor just before the run ([`sediment_measure::pace::ready_tasks`]).
+    /// Number of other tasks per processor right before the run ([`sediment_measure::pace::ready_tasks`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_tasks: Option<f64>,
 }
@@ -175,12 +175,12 @@ pub struct GroupSummary {
     pub summary: SampleSummary,
 }
 
-/// All measurements, and what their analysis needs.
+/// All measurements, and the settings for their analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// The builds; the first is the baseline unless `baseline` says otherwise.
+    /// The builds; the first one is the baseline unless `baseline` gives another.
     pub variants: Vec<Variant>,
-    /// Index of the variant that the others are compared with.
+    /// Index of the variant with which the others are compared.
     pub baseline: usize,
     /// The workloads.
     pub workloads: Vec<Workload>,
@@ -200,8 +200,8 @@ pub struct Experiment {
     pub summaries: Vec<GroupSummary>,
     /// Metrics that could not be read, with the reason.
     pub absent: BTreeMap<String, String>,
-    /// Facts of machine, builds and plan for the report's head, in the order in which they are shown.
+    /// Facts of machine, builds and plan for the head of the report, in the order of the report.
     pub facts: Vec<(String, String)>,
-    /// Seed of everything that was drawn at random.
+    /// Seed of all random choices.
     pub seed: u64,
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics that follow from others of the same run: per unit of work, and ratios such as instructions per cycle.
+//! Computes metrics from others of the same run: per unit of work, and ratios such as instructions per cycle.
 //!
-//! A ratio is taken run by run and then summarised, never from totals, so that it has an interval of its own. Where only
-//! printed means are known, the ratio of the means stands in, without a spread. What lacks an input stays absent. Measured
-//! and simulated values never meet in one ratio.
+//! A ratio is computed for each run and then summarised, never from totals, so that it has an interval of its own. If
+//! only printed means are known, the ratio of the means is used, without a spread. A metric without all its inputs
+//! stays absent. Measured and simulated values are never combined in a ratio.
 //!
-//! Per unit of work is what decides: a build that does more work in the same time spends more cycles, and instructions per
-//! cycle rise as well when a build executes more instructions for the same work.
+//! Values per unit of work decide: a build that does more work in the same time spends more cycles, and instructions
+//! per cycle also rise if a build executes more instructions for the same work.
 
 use super::data::{Direction, Experiment, GroupSummary, Metric, MetricKind, Observation, SampleSummary};
 use std::collections::BTreeMap;
 
-/// A ratio of two counters of one run.
+/// A ratio of two counters in one run.
 struct Ratio {
     name: &'static str,
     above: &'static str,
@@ -119,7 +119,7 @@ fn seconds(unit: &str) -> Option<f64> {
     }
 }
 
-/// A metric by the name of its event; `perf stat` writes `cycles:u` where only user space may be counted.
+/// Finds a metric by the name of its event; `perf stat` writes `cycles:u` if only user space may be counted.
 fn find<'a>(metrics: &'a [Metric], event: &str) -> Option<&'a Metric> {
     let same = |metric: &&Metric| metric.name == event;
     let restricted =
@@ -131,8 +131,8 @@ fn divide(above: f64, below: f64, factor: f64) -> Option<f64> {
     (below != 0.0).then(|| above / below * factor).filter(|value| value.is_finite())
 }
 
-/// Adds a derived metric to each run or table where its inputs exist. Does nothing if the metric exists already or cannot be derived
-/// anywhere.
+/// Adds a derived metric to each run or table with its inputs. Does nothing if the metric exists already or cannot be
+/// derived anywhere.
 fn add(
     whole: &mut Experiment,
     metric: Metric,
@@ -195,7 +195,7 @@ fn add_per_work(whole: &mut Experiment, workload: usize, work: &str, read: &[Met
         let elapsed = elapsed.as_ref()?;
         Some(values.get(&elapsed.name)? * seconds(&elapsed.unit)?)
     };
-    // Units of work of a run: as counted, or else rate times duration.
+    // Units of work of a run: the counted ones, otherwise rate times duration.
     let done = |values: &BTreeMap<String, f64>, run: Option<&Observation>| match run.and_then(|run| run.work)
     {
         Some(work) => Some(work),

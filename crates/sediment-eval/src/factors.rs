@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Main effects and interactions of the factors that a plan declares, on the headline metric.
+//! Computes main effects and interactions of a plan's factors on the headline metric.
 //!
-//! Blocks are random: with one link of each build a contrast is taken within every block, and tested over blocks. With several links
-//! it is tested by the variance between links, pooled over builds; without blocks by the variance of each build.
+//! Blocks are a random effect: with one link of each build, a contrast is computed within every block, and tested over
+//! blocks. With several links it is tested by the variance between links, pooled over builds; without blocks, by the
+//! variance of each build.
 
 use super::comparison::{EffectScale, common_blocks, links};
 use super::data::Experiment;
@@ -24,7 +25,7 @@ pub struct FactorEffect {
     pub effect: Effect,
 }
 
-/// The effects, or why there are none; `None` if builds declare no factors.
+/// Returns the effects, or the reason why there are none; `None` if builds declare no factors.
 pub(super) fn factor_effects(
     whole: &Experiment,
     scale: EffectScale,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Analysis`]: what follows from an experiment, workload by workload.
+//! [`Analysis`]: the findings of an experiment, workload by workload.
 
 use super::comparison::{Comparison, EffectScale};
 use super::data::{Metric, Variant};
@@ -9,7 +9,7 @@ use super::statistics::drift::Stability;
 use super::statistics::{Description, Interval};
 use super::verdict::{BuildVerdict, NoiseFloor};
 
-/// All that follows from an experiment.
+/// All findings of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
     /// The builds, as in the experiment.
@@ -33,27 +33,27 @@ pub struct Analysis {
 pub struct WorkloadAnalysis {
     /// Its name.
     pub name: String,
-    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. `None` if it is
-    /// absent.
+    /// Index of the metric that decides: the primary one, per unit of work if this is counted. `None` if it is absent.
     pub headline: Option<usize>,
     /// Every metric, in the order of [`Analysis::metrics`].
     pub metrics: Vec<MetricAnalysis>,
     /// For each build, why its values are not judged; `None` if they are.
     pub unjudged: Vec<Option<String>>,
-    /// A verdict for every build but the baseline and the probes.
+    /// A verdict for every build except the baseline and the probes.
     pub verdicts: Vec<BuildVerdict>,
-    /// By how much builds of the same thing differed on the headline; None without probes.
+    /// Difference between equal builds on the headline; None without probes.
     pub noise_floor: Option<NoiseFloor>,
     /// The split of the headline's variance between links and runs; None unless there are layout replicas.
     pub components: Option<Components>,
-    /// How far two links of the same code differ by layout, as a share; None without components, or where values are no ratios.
+    /// Difference between two links of the same code by layout, as a share; None without components, or if values have
+    /// no ratios.
     pub layout_noise: Option<LayoutNoise>,
     /// Stability of the machine, by the headline.
     pub stability: Option<Stability>,
     /// All pairs of builds without the baseline, compared on the headline; p-values are adjusted over these pairs,
     /// after Holm.
     pub pairs: Vec<Comparison>,
-    /// Effects of the factors on the headline; None without factors, or why there are none.
+    /// Effects of the factors on the headline, or the reason why there are none; None without factors.
     pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
     /// Warnings, each a sentence without a full stop.
     pub warnings: Vec<String>,
@@ -61,8 +61,8 @@ pub struct WorkloadAnalysis {
     pub recommendation: String,
 }
 
-/// How far two links of the same code differ on the headline because of the addresses of their code, and the data for
-/// this estimate.
+/// Difference between two links of the same code on the headline because of the addresses of their code, and the data
+/// for this estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayoutNoise {
     /// The floor as a share. With a confidence of 95 %, 95 % of the differences between two links are smaller.
@@ -80,7 +80,7 @@ pub struct MetricAnalysis {
     pub scale: EffectScale,
     /// Its values by build; `None` if it was not read.
     pub groups: Vec<Option<Description>>,
-    /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.
+    /// Its comparison with the baseline by build; None for the baseline, and if one of the two lacks the metric.
     pub comparisons: Vec<Option<Comparison>>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gate of CI: whether any build is slower than it may be.
+//! The gate for CI: decides if any build is slower than allowed.
 
 use super::comparison::EffectScale;
 use super::data::Direction;
@@ -27,7 +27,7 @@ pub fn gate(analysis: &Analysis) -> Gate {
     gate_reasons(analysis).0
 }
 
-/// The gate's answer, and for every build that did not pass why, each as a sentence without a full stop.
+/// Returns the gate's answer, and a reason for every build that did not pass, each as a sentence without a full stop.
 #[must_use]
 pub(crate) fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
     let (mut regressions, mut open) = (Vec::new(), Vec::new());

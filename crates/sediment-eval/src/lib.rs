@@ -14,7 +14,7 @@
 //! | [`verdict`], [`findings`], [`gate`] | faster, slower, equivalent or inconclusive; all findings; a pass or a regression for CI |
 //! | [`report`] | text, Markdown, JSON, CSV and HTML |
 //!
-//! Runs are made through [`sediment_measure`]. Nothing here knows layouts or profiles.
+//! Runs are made through [`sediment_measure`]. This crate does not know layouts or profiles.
 //!
 //! ```
 //! use sediment_eval::verdict::Verdict;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metrics that a run can read, with unit, direction and kind; and which of them decides where the plan does not say.
+//! The metrics that a run can read, with unit, direction and kind; and the choice of the deciding metric if the plan
+//! names none.
 
 use super::data::{Direction, Metric, MetricKind};
 use super::derive::{self, CPU_TIME};
@@ -11,7 +12,7 @@ use sediment_measure::{METERS, Unit};
 /// Most memory of the largest process.
 pub(crate) const PEAK_MEMORY: &str = "max-rss";
 
-/// Metric name of a meter's quantity; simulated ones say so in the name.
+/// Metric name of a meter's quantity; names of simulated ones say so.
 #[must_use]
 pub(crate) fn of_meter(meter: &str, quantity: &str) -> String {
     match meter {
@@ -20,7 +21,8 @@ pub(crate) fn of_meter(meter: &str, quantity: &str) -> String {
     }
 }
 
-/// Finds the metric of this name: the plan's; else the one that this program knows; else a count, where less is better.
+/// Finds the metric of this name: the plan's; otherwise one that this program knows; otherwise a count, where less is
+/// better.
 #[must_use]
 pub fn metric(plan: &Plan, name: &str) -> Metric {
     let mut metric = known(name).unwrap_or_else(|| new(name, "count", MetricKind::Measured));
@@ -56,8 +58,8 @@ fn known(name: &str) -> Option<Metric> {
     })
 }
 
-/// The metric that decides, among those that were read: the plan's; where work is counted, cycles or else time on a processor
-/// (both are reported per unit of work); else the time that passed.
+/// Chooses the deciding metric among those that were read: the plan's; if work is counted, cycles or else CPU time
+/// (both are reported per unit of work); otherwise the elapsed time.
 #[must_use]
 pub fn primary(plan: &Plan, read: impl Fn(&str) -> bool) -> String {
     if let Some(primary) = &plan.primary {
@@ -78,7 +80,8 @@ const OF_PROGRAMS: &[&str] =
 const OF_SERVERS: &[&str] =
     &["elapsed", "user", "sys", CPU_TIME, "minor-faults", "major-faults", PEAK_MEMORY];
 
-/// Why no run of this plan can read its primary metric, as far as that is known before the first one. Imported files may have any.
+/// Returns the reason why no run of this plan can read its primary metric, as far as this is known before the first
+/// run. Imported files may have any metric.
 #[must_use]
 pub fn refusal(plan: &Plan, counters: &CountableEvents) -> Option<Error> {
     let primary = plan.primary.as_deref()?;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers of blocks, or links, that bring the interval of a comparison to a half-width.
+//! Computes the number of blocks or links with which the interval of a comparison has a given half-width.
 
 use super::comparison::{Comparison, Design};
 use super::statistics::components::Components;
 use super::statistics::{distribution, power};
 
-/// More is not counted.
+/// Larger numbers are not computed.
 const MANY: u32 = 1 << 20;
 
-/// Level at which links count as shown to differ.
+/// Links are shown to differ if the p-value is below this level.
 const LEVEL: f64 = 0.05;
 
-/// Blocks or links that would bring the interval of a comparison to a half-width.
+/// Numbers of blocks or links with which the interval of a comparison would have a given half-width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Needed {
     pub(super) blocks: NeededBlocks,
@@ -24,12 +24,12 @@ pub(super) struct Needed {
 pub(super) enum NeededBlocks {
     /// Estimated from the variance of runs and links.
     About(u32),
-    /// Number if links did not differ. By the estimate, links differ too much for blocks to help, but it is not shown that they differ at
-    /// all.
+    /// The number if links did not differ. According to the estimate, links differ too much for blocks to help, but it
+    /// is not shown that they differ at all.
     AtLeast(u32),
-    /// Links are shown to differ, and as estimated too much for any number of blocks.
+    /// Links are shown to differ, and according to the estimate too much for any number of blocks.
     NoNumber,
-    /// Links have no blocks in common to compare them by.
+    /// The links have no common blocks in which they could be compared.
     Unknown,
 }
 
@@ -41,7 +41,7 @@ impl NeededBlocks {
         }
     }
 
-    /// The number in words, where there is one.
+    /// Returns the number in words, if there is one.
     pub(super) fn in_words(self) -> Option<String> {
         let count = self.count()?;
         Some(match self {
@@ -51,7 +51,8 @@ impl NeededBlocks {
         })
     }
 
-    /// After how many blocks in all to ask again. If only a least number is known, ask again after at least twice as many blocks.
+    /// Returns the total number of blocks after which to ask again. If only a least number is known, this is at least
+    /// twice as many blocks.
     pub(super) fn next_look(self, done: u32) -> Option<u32> {
         let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
         Some(self.count()?.max(twice))
@@ -63,8 +64,8 @@ pub(super) fn in_per_cent(share: f64) -> String {
     format!("{}", (share * 1e8).round() / 1e6)
 }
 
-/// Blocks and links needed for an interval of this half-width; None for runs without blocks. With replicas the variance is that of
-/// all builds of the workload, so that one number of links is advised for all.
+/// Returns the blocks and links needed for an interval of this half-width; None for runs without blocks. With replicas
+/// the variance of all builds of the workload is used, so that the same number of links is advised for all.
 pub(super) fn needed(
     split: Option<&Components>,
     comparison: &Comparison,

@@ -88,7 +88,7 @@ pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -
     counts
 }
 
-/// Refuses what no statistics can be made of.
+/// Refuses data that no statistics can use.
 pub(super) fn check(experiment: &Experiment) -> Result<()> {
     let wrong = |what: String| Err(Error::new(ErrorCode::NotMeasured, what));
     let usage = |what: String| Err(Error::new(ErrorCode::Usage, what));
@@ -148,7 +148,7 @@ pub(super) fn check(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-/// The first measured run whose block already has one of its build, link and workload.
+/// Returns the first measured run whose block already has one of the same build, link and workload.
 fn first_repeated(experiment: &Experiment) -> Option<usize> {
     let mut seen = std::collections::BTreeSet::new();
     experiment.observations.iter().position(|run| {

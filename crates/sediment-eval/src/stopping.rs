@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stopping rule of an experiment: on precision or on budget, never on the p-value of a difference between builds.
-//! Stopping at the first p below a level finds differences where there are none (P. Armitage, C. McPherson, B. Rowe,
-//! "Repeated significance tests on accumulating data", 1969).
+//! The stopping rule of an experiment: it looks at precision and budget, never at the p-value of a difference between
+//! builds. Stopping at the first p below a level finds differences that do not exist (P. Armitage, C. McPherson, B.
+//! Rowe, "Repeated significance tests on accumulating data", 1969).
 //!
 //! A pilot of a few blocks gives the spread, and the spread gives the number of blocks for the wanted half-width. If
-//! layout replicas differ among themselves, more blocks help only as far as runs vary: then more links are advised,
-//! just as T. Kalibera and R. Jones spend repetitions where the variance arises ("Rigorous benchmarking in reasonable
-//! time", ISMM 2013). The variance between links is estimated from a few of them, so the rule gives up on more blocks
-//! only if an F test shows that links differ. That test does not involve the difference between builds.
+//! layout replicas differ, more blocks only reduce the variation of runs. Then more links are advised, as T. Kalibera
+//! and R. Jones spend repetitions on the level that causes the variance ("Rigorous benchmarking in reasonable time",
+//! ISMM 2013). The variance between links is estimated from a few of them, so the rule gives up on more blocks only if
+//! an F test shows that links differ. That test does not involve the difference between builds.
 
 use super::analysis::analyse;
 use super::comparison::{Comparison, Design, EffectScale};
@@ -19,25 +19,25 @@ use sediment_core::error::{Error, ErrorCode, Result};
 
 /// No experiment ends before this many blocks because of its precision or because links differ too much, if its budget allows more blocks.
 ///
-/// Whoever stops as soon as an interval looks narrow stops more often when chance has made it too narrow, and then it holds the
-/// truth less often than it says (Y. Chow, H. Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals
-/// for the mean", 1965). docs/proofs/eval-errors.md has the coverage with this rule.
+/// A rule that stops as soon as an interval looks narrow stops more often when it is too narrow by chance. The interval
+/// then contains the truth less often than promised (Y. Chow, H. Robbins, "On the asymptotic theory of fixed-width
+/// sequential confidence intervals for the mean", 1965). docs/proofs/eval-errors.md has the coverage with this rule.
 pub(crate) const LEAST_BLOCKS: u32 = 20;
 
 /// Limits of an experiment: blocks, and the precision to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoppingBudget {
-    /// Blocks of the pilot, from which the spread is estimated; 7 by default.
+    /// Number of blocks of the pilot, from which the spread is estimated; 7 by default.
     pub pilot: u32,
-    /// Most blocks to run.
+    /// Largest number of blocks.
     pub most_blocks: u32,
-    /// Half-width of the headline's interval to reach, relative: 0.005 is half a per cent.
+    /// Wanted half-width of the headline's interval, relative: 0.005 is half a per cent.
     pub precision: f64,
 }
 
 impl Default for StoppingBudget {
-    /// Seven blocks of pilot, 40 at most, half a per cent. On runs that vary by 1 % this finds a difference of 1 % in more than
-    /// nine of ten experiments (docs/proofs/eval-errors.md).
+    /// Seven blocks of pilot, at most 40 blocks, half a per cent. With runs that vary by 1 %, this finds a difference
+    /// of 1 % in over nine of ten experiments (docs/proofs/eval-errors.md).
     fn default() -> Self {
         Self { pilot: 7, most_blocks: 40, precision: 0.005 }
     }
@@ -60,16 +60,16 @@ pub enum NextStep {
     },
     /// The budget is used up.
     Spent {
-        /// Half-width reached, where there is one.
+        /// Half-width reached, if there is one.
         half_width: Option<f64>,
         /// The remedy, in words.
         advice: String,
     },
     /// The budget is not used up, and no number of blocks could reach the precision.
     Futile {
-        /// Half-width reached, where there is one.
+        /// Half-width reached, if there is one.
         half_width: Option<f64>,
-        /// Why blocks cannot help, and what would, in words.
+        /// Why blocks cannot help, and what would help, in words.
         why: String,
     },
 }
@@ -83,7 +83,7 @@ struct Requirement {
 /// Decides the runner's next step from the blocks recorded so far.
 ///
 /// # Errors
-/// When the budget makes no sense, and as [`analyse`] once the pilot is done.
+/// If the budget makes no sense; after the pilot, the errors of [`analyse`].
 pub fn plan_next(experiment: &Experiment, budget: &StoppingBudget) -> Result<NextStep> {
     if !(budget.precision > 0.0 && budget.precision < 1.0) || budget.most_blocks == 0 {
         return Err(Error::new(
@@ -93,13 +93,13 @@ pub fn plan_next(experiment: &Experiment, budget: &StoppingBudget) -> Result<Nex
     }
     let done = blocks_done(experiment);
     let builds = experiment.variants.iter().filter(|variant| variant.probe.is_none()).count();
-    // Fewer could not show anything: a verdict would be refused.
+    // Fewer blocks could show nothing, and would get no verdict.
     let needed = power::pairs_needed((1.0 - experiment.confidence) / builds.saturating_sub(1).max(1) as f64);
     let pilot = budget.pilot.max(u32::try_from(needed).unwrap_or(u32::MAX)).min(budget.most_blocks);
     if done < pilot {
         return Ok(NextStep::MoreBlocks { blocks: pilot - done, half_width: None });
     }
-    // One build alone has no difference that could be precise.
+    // A single build has no difference that could be precise.
     if builds < 2 {
         return Ok(match budget.most_blocks.saturating_sub(done) {
             0 => NextStep::Spent { half_width: None, advice: String::new() },
@@ -133,7 +133,7 @@ pub fn plan_next(experiment: &Experiment, budget: &StoppingBudget) -> Result<Nex
         let blocks = next_look.max(least).clamp(done + 1, budget.most_blocks) - done;
         return Ok(NextStep::MoreBlocks { blocks, half_width });
     }
-    // How much links differ is not well known before.
+    // Before this, the difference between links is not well known.
     if !is_spent && done < least {
         return Ok(NextStep::MoreBlocks { blocks: least - done, half_width });
     }
@@ -164,7 +164,7 @@ fn advice(open: &[Needed]) -> String {
     }
 }
 
-/// Blocks that some build has a measured run of.
+/// Returns the number of blocks in which some build has a measured run.
 fn blocks_done(experiment: &Experiment) -> u32 {
     let measured = experiment.observations.iter().filter(|run| run.phase == Phase::Measured);
     let last = measured.filter_map(|run| run.block).max();

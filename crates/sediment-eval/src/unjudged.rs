@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reasons to give no verdict although there are values: the builds do not do the same work, the work changes from run to run, the speed
-//! of the processor does, or the machine is overloaded.
+//! Finds reasons to give no verdict although there are values: the builds do different work, the work or the speed of
+//! the processor changes from run to run, or the machine is overloaded.
 
 use super::data::{Experiment, Metric, MetricKind, Phase};
 use sediment_measure::{judge, pace};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each build, why its values are not compared with those of the baseline; `None` if they are. `rows` has
-/// logarithms by build, link and block.
+/// Returns for each build the reason why its values are not compared with the baseline's; `None` if they are. `rows`
+/// has logarithms by build, link and block.
 pub(super) fn reasons(
     whole: &Experiment,
     workload: usize,
@@ -28,8 +28,8 @@ pub(super) fn reasons(
 /// Exit code and output of a run.
 type Results<'a> = (Option<i32>, &'a str);
 
-/// Collects the result of each link, if every link always had one result, in at least two runs. `None` if a link had
-/// several, for example because the program prints the time.
+/// Collects the result of each link, if every link always had the same result, in at least two runs. `None` if a link
+/// had several results, for example because the program prints the time.
 fn results(whole: &Experiment, workload: usize, build: usize) -> Option<BTreeSet<Results<'_>>> {
     let mut links: BTreeMap<u32, Vec<Results<'_>>> = BTreeMap::new();
     let runs = whole

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on builds, in four words.
 //!
-//! In this order, on the headline (the primary metric, per unit of work if work is counted), with p-values adjusted
-//! after Holm over the builds of a workload:
+//! The rules apply in this order to the headline (the primary metric, per unit of work if work is counted), with
+//! p-values adjusted after Holm over the builds of a workload:
 //!
 //! 1. The runs cannot be judged ([`super::unjudged`]): `inconclusive`.
-//! 2. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
+//! 2. There are too few pairs for an exact test to reach the level at all: `inconclusive`, with the number needed.
 //! 3. More than a tenth of a build's runs lack the headline: `inconclusive`, because values may be missing for a
-//!    reason. Neither 2 nor 3 holds for a simulated headline, whose values repeat themselves.
+//!    reason. Neither 2 nor 3 applies to a simulated headline, because its values are the same in every run.
 //! 4. Both one-sided tests show that the difference is below the margin: `equivalent`, even if the difference is significantly
 //!    different from zero.
-//! 5. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
-//! 6. Else `inconclusive`. A difference that is not shown is not "no difference".
+//! 5. The difference is not zero, and larger than the difference between two files of one build: `faster` or `slower`.
+//! 6. Otherwise `inconclusive`. A difference that is not shown is not "no difference".
 
 use super::comparison::{Comparison, Design, EffectScale, percent};
 use super::data::Direction;
@@ -46,16 +46,16 @@ impl Verdict {
     }
 }
 
-/// A verdict and why.
+/// A verdict and its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildVerdict {
     /// The build, as an index into the experiment's variants.
     pub variant: usize,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, as a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub reason: String,
-    /// If there are too few runs for any answer: the least number needed of each build.
+    /// If there are too few runs for any answer, the least number needed for each build.
     pub needed: Option<usize>,
 }
 
@@ -77,15 +77,15 @@ pub(super) struct VerdictRule<'a> {
     pub(super) noise_floor: Option<&'a NoiseFloor>,
     /// Number of builds decided together.
     pub(super) family: usize,
-    /// True if the headline is simulated: such values are repeatable, and read in a few blocks on purpose.
+    /// True if the headline is simulated: such values are repeatable, and deliberately read in a few blocks only.
     pub(super) simulated: bool,
-    /// Reason to judge nothing.
+    /// Reason to give no verdict at all.
     pub(super) unjudged: Option<&'a str>,
     /// Reason to give if too many runs of the build or the baseline lack the headline.
     pub(super) gaps: Option<&'a str>,
 }
 
-/// Decides on a comparison whose p-values are adjusted; `equivalence_p` is adjusted too.
+/// Decides on a comparison with adjusted p-values; `equivalence_p` is adjusted too.
 pub(super) fn decide(
     rule: VerdictRule,
     comparison: Option<&Comparison>,
@@ -156,7 +156,7 @@ pub(super) fn decide(
     )
 }
 
-/// If the runs are too few for an exact test to reach the level: the number needed, and the sentence.
+/// If there are too few runs for an exact test to reach the level, returns the number needed, and the sentence.
 ///
 /// The first of several builds to be confirmed must pass the level divided by their number (Holm).
 fn too_few(design: &Design, level: f64, family: usize) -> Option<(usize, String)> {
@@ -191,7 +191,7 @@ fn count(runs: u64) -> usize {
     usize::try_from(runs).unwrap_or(usize::MAX).min(1_000_000)
 }
 
-/// A p-value as reports show it: three digits, small ones by powers of ten.
+/// A p-value in the form of reports: three digits, small values with powers of ten.
 #[must_use]
 pub(crate) fn short_p(p: f64) -> String {
     if p == 0.0 {

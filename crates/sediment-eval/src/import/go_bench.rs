@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output of `go test -bench`: `BenchmarkName-8   1000   1234 ns/op   56 B/op   2 allocs/op`, each line one run (`-count`). The
-//! benchmark's name, without the number of processors, is the label of its table.
+//! Reads the output of `go test -bench`: `BenchmarkName-8 1000 1234 ns/op 56 B/op 2 allocs/op`, each line a run
+//! (`-count`). The benchmark's name, without the number of processors, is the label of its table.
 
 use super::{Imported, ImportedTable, Importer};
 use sediment_core::error::{Error, Result};
@@ -19,7 +19,7 @@ fn read(text: &str) -> Result<Vec<ImportedTable>> {
     for (line, number) in text.lines().zip(1u64..) {
         let mut words = line.split_whitespace();
         let Some(name) = words.next().filter(|name| name.starts_with("Benchmark")) else { continue };
-        // A benchmark that prints, or fails, leaves its name alone on a line.
+        // If a benchmark prints something, or fails, its name is alone on a line.
         let Some(iterations) = words.next() else { continue };
         let rest: Vec<&str> = words.collect();
         let damaged = || Error::at_line(number, "not a benchmark result").with_found(line.as_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! hyperfine's JSON (`--export-json`), of version 1 and of version 2.
+//! Reads hyperfine's JSON (`--export-json`) in the versions 1 and 2.
 //!
 //! Version 1: `results`, each with `command`, `times` (seconds), and in later releases `memory_usage_byte`, run by run; `user` and
 //! `system` are means. Version 2 (`schema_version` 2): `results`, each with `command`, perhaps a `name`, and `measurements`, an object
@@ -79,7 +79,7 @@ fn measurement(run: &Value) -> BTreeMap<String, f64> {
     values.map(|(key, value)| (metric(key), value)).collect()
 }
 
-/// The metric that hyperfine means.
+/// The metric for hyperfine's key.
 fn metric(key: &str) -> String {
     match key {
         "time_wall_clock" => "elapsed".to_owned(),

@@ -24,7 +24,7 @@ pub(super) const IMPORTER: Importer = Importer {
 
 /// A count of a part of a run.
 pub(super) struct IntervalCount {
-    /// Number of heads in front of it.
+    /// Number of headers before it.
     pub(super) heads: u64,
     /// Its line.
     pub(super) line: u64,
@@ -34,7 +34,8 @@ pub(super) struct IntervalCount {
     pub(super) count: StatCount,
 }
 
-/// The lines that are no comments, each with the number of heads in front of it, `# started on …`, and its own number.
+/// Returns the lines that are not comments, each with the number of headers (`# started on …`) before it, and its own
+/// number.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, u64, &str)> {
     let mut heads = 0;
     text.lines().zip(1u64..).filter_map(move |(line, number)| {
@@ -43,12 +44,12 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, u64, &str)> {
     })
 }
 
-/// Adds up the parts of each run; the next run begins behind a head, or with a part that ends before the one in front. An event that was not counted in
-/// some part is marked as scaled. The end of the last part is the time that passed.
+/// Adds up the parts of each run. The next run begins after a header, or with a part that ends before the previous one.
+/// An event that was not counted in some part is marked as scaled. The end of the last part is the elapsed time.
 pub(super) fn whole_runs(parts: Vec<IntervalCount>) -> Result<Vec<(u64, StatCount)>> {
     let mut all = Vec::new();
     let mut run: Vec<(u64, StatCount)> = Vec::new();
-    // Places in the run by event and modifiers.
+    // Indices in the run by event and modifiers.
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     let (mut heads, mut end, mut line) = (0, 0.0, 1);
     let is_same =
@@ -88,7 +89,7 @@ fn add(sum: &mut StatCount, part: &StatCount) {
     }
 }
 
-/// A run with the time that passed.
+/// Ends a run with the elapsed time.
 fn closed(mut run: Vec<(u64, StatCount)>, line: u64, end: f64) -> Vec<(u64, StatCount)> {
     if !run.is_empty() && !run.iter().any(|(_, count)| count.event == "duration_time") {
         run.push((line, new_count(&end.to_string(), "sec", "duration_time", 100.0, None)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`IMPORTERS`]: files of other tools that measured something, found by their content.
+//! [`IMPORTERS`] read measurements of other tools from files, whose format is found by their content.
 //!
-//! To add one: one file here, one row in [`IMPORTERS`], a row of the table in docs/measuring.md.
+//! To add one, add a file here, a row in [`IMPORTERS`], and a row in the table of docs/measuring.md.
 
 mod go_bench;
 mod hyperfine;
@@ -19,16 +19,16 @@ use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_measure::perf_stat::{StatCount, across_cores, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A format that is read.
+/// A supported format.
 #[derive(Debug, Clone, Copy)]
 pub struct Importer {
     /// Its name.
     pub name: &'static str,
     /// The tools that write it.
     pub summary: &'static str,
-    /// True if labels name what was measured: tables of several labels are no runs of one variant.
+    /// True if labels name the measured thing, so that tables with different labels are not runs of one variant.
     pub labels_name_variants: bool,
-    /// True if a text looks like this format.
+    /// True if a text seems to have this format.
     pub looks_like: fn(&str) -> bool,
     /// Reads its tables; an error has the line.
     pub read: fn(&str) -> Result<Vec<ImportedTable>>,
@@ -39,7 +39,7 @@ pub struct Importer {
 pub struct ImportedTable {
     /// The line above it, or its name; may be empty.
     pub label: String,
-    /// Where it begins.
+    /// Its first line.
     pub line: u64,
     /// Its contents.
     pub imported: Imported,
@@ -50,19 +50,19 @@ pub struct ImportedTable {
 pub struct Imported {
     /// Values by metric, run by run.
     pub runs: Vec<BTreeMap<String, f64>>,
-    /// Metrics of which only a summary is known.
+    /// Metrics with only a summary.
     pub summaries: Vec<(String, SampleSummary)>,
-    /// Metrics that the file says could not be counted, and how it says so.
+    /// Metrics that could not be counted according to the file, with its words for that.
     pub absent: BTreeMap<String, String>,
-    /// Units that the file gives, by metric, where they are not those known here.
+    /// Units given in the file, by metric, if they differ from the known ones.
     pub units: BTreeMap<String, String>,
-    /// Metrics that were scaled up, as they were not counted all the time.
+    /// Metrics that were scaled up, because they were not counted all the time.
     pub scaled: BTreeSet<String>,
     /// Rows that are not understood.
     pub unknown: Vec<String>,
 }
 
-/// Every format there is; the first that a text looks like is taken.
+/// All formats; the first one that a text seems to have is used.
 pub const IMPORTERS: &[Importer] = &[
     perf_json::IMPORTER,
     hyperfine::IMPORTER,
@@ -73,12 +73,11 @@ pub const IMPORTERS: &[Importer] = &[
     numbers::IMPORTER,
 ];
 
-/// Reads a file of any known format. Of several tables, those whose label is `label` are taken, else those whose
-/// label holds it; without one, several tables
-/// are the runs of one variant.
+/// Reads a file of any known format. If there are several tables, those labelled `label` are used, otherwise those
+/// whose label contains it; without `label`, several tables are the runs of one variant.
 ///
 /// # Errors
-/// When it is no known format, is empty or damaged, when no table has the label, or when several summaries are ambiguous.
+/// If the format is unknown, the file is empty or damaged, no table has the label, or several summaries are ambiguous.
 pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Error::at_offset(error.valid_up_to() as u64, "not a measurement of a known tool: it is not text")
@@ -92,7 +91,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let labels: Vec<String> = tables.iter().map(|table| table.label.clone()).collect();
     let hint = || format!("choose one by FILE#LABEL; the labels are: {}", labels.join(" | "));
     let held = tables.len();
-    // A label that is the whole of one is not also a part of others.
+    // If a label is equal to the whole label of a table, it does not select others as a part.
     let exact = label.is_some_and(|label| tables.iter().any(|table| table.label.trim() == label.trim()));
     let is_meant = |table: &ImportedTable| match label {
         None => true,
@@ -137,7 +136,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     Ok(all)
 }
 
-/// The metric of an event by the name that some perf gives it.
+/// Returns the metric of an event by the name that some version of perf uses.
 fn perf_metric(event: &str) -> String {
     let lower = event.to_ascii_lowercase();
     match lower.as_str() {
@@ -156,7 +155,7 @@ fn perf_metric(event: &str) -> String {
     .to_owned()
 }
 
-/// Counts in the order of a file, as runs: an event that was seen in the run before begins the next one.
+/// Splits counts in the order of a file into runs: an event that the current run already has begins the next run.
 fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut run: BTreeMap<String, f64> = BTreeMap::new();
@@ -199,14 +198,14 @@ fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
     }
     imported.runs.push(run);
     imported.runs.retain(|run| !run.is_empty());
-    // What was counted in one run is not absent.
+    // A metric counted in one run is not absent.
     for name in imported.runs.iter().flat_map(BTreeMap::keys) {
         imported.absent.remove(name);
     }
     Ok(imported)
 }
 
-/// Adds what was imported of a (workload, variant) to an experiment; the lines to keep.
+/// Adds the imported values of a (workload, variant) to an experiment, and returns the lines to store.
 pub fn enter(
     plan: &Plan,
     experiment: &mut Experiment,
@@ -280,7 +279,7 @@ mod tests {
         let importer = IMPORTERS.iter().find(|importer| (importer.looks_like)(&text)).unwrap();
         let imported = (importer.read)(&text).unwrap().remove(0).imported;
         let [run] = &imported.runs[..] else { panic!("one run, in two parts") };
-        // The time that passed is one more, and one was never counted.
+        // The elapsed time is one more metric, and one metric was never counted.
         assert_eq!((run.len(), imported.absent.len()), (EVENTS, 1));
         assert!(
             (0..EVENTS)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain numbers, one on a line, each a run: `elapsed` in seconds. Lines that begin with `#` are passed over; `# metric: NAME` names
-//! another metric.
+//! Reads plain numbers, one on each line; each is a run's `elapsed` in seconds. Lines that begin with `#` are skipped;
+//! `# metric: NAME` names another metric.
 
 use super::{Imported, ImportedTable, Importer};
 use sediment_core::error::{Error, Result};

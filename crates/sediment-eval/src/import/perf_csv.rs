@@ -31,7 +31,7 @@ pub(super) const IMPORTER: Importer = Importer {
     },
 };
 
-/// The separator: the one that makes rows of at least half of the lines.
+/// Finds the separator: the one with which at least half of the lines are rows.
 fn separator(text: &str) -> Option<char> {
     let lines = || text.lines().filter(|line| !is_comment(line));
     [',', ';', '\t', '|', ':'].into_iter().find(|separator| {

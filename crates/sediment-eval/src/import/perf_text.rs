@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the text of `perf stat`: one table for each invocation, as it stands on a terminal, in a log, or in a mail, where
-//! lines begin with `>` and long ones are broken.
+//! Reads the text of `perf stat`: one table for each invocation, from a terminal, a log, or a mail, where lines begin
+//! with `>` and long ones are broken.
 //!
 //! ```text
 //!  Performance counter stats for 'netperf' (3 runs):
@@ -11,9 +11,9 @@
 //!    10.009993130 seconds time elapsed                           ( +- 0.04% )
 //! ```
 //!
-//! With `-r` the value is a mean, and `+-` the standard error of the mean in per cent of it: the deviation is that, times the mean,
-//! times the root of the number of runs. A table without `(N runs)` is one run. The line above a table, such as `O2 + netperf`, is
-//! its label.
+//! With `-r` the value is a mean, and `+-` its standard error in per cent. The deviation is this error, times the mean,
+//! times the root of the number of runs. A table without `(N runs)` is one run. The line above a table, such as `O2 +
+//! netperf`, is its label.
 
 use super::{Imported, ImportedTable, Importer, perf_metric};
 use crate::data::SampleSummary;
@@ -150,7 +150,8 @@ fn is_error(line: &str) -> bool {
     line.starts_with("( +-") || line.starts_with("(+-") || line.starts_with("( +−")
 }
 
-/// A number that continues a comment, as in `# 2.28 stalled cycles per`, begins with `#`; no row begins with one alone.
+/// A number that continues a comment, as in `# 2.28 stalled cycles per`, begins with `#`; no row begins with a single
+/// one.
 fn is_continued(line: &str) -> bool {
     line.split_whitespace().nth(1).is_none()
 }
@@ -172,7 +173,7 @@ impl PerfTextRow {
 /// Reads one row; `None` if the text is not a row.
 pub(super) fn row_of(text: &str) -> Option<PerfTextRow> {
     let error_percent = text.rsplit_once("+-").and_then(|(_, rest)| {
-        // `0.05507 +- 0.00291 seconds time elapsed ( +- 5.29% )`: the last is the one in per cent.
+        // `0.05507 +- 0.00291 seconds time elapsed ( +- 5.29% )`: the last number is the one in per cent.
         rest.trim().split('%').next()?.trim().parse().ok().filter(|_| rest.contains('%'))
     });
     let running =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands of a plan, with placeholders filled in when they run.
+//! Commands of a plan, with placeholders that are filled in when they run.
 
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::escape;
@@ -33,7 +33,7 @@ pub struct Placeholders {
 }
 
 impl Placeholders {
-    /// Sets one; a later value wins.
+    /// Sets a placeholder; a later value takes precedence.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.values.retain(|(other, _)| *other != name);
@@ -41,7 +41,7 @@ impl Placeholders {
         self
     }
 
-    /// Sets one that stands for words, as an item of its own in a list, or within a text for the shell.
+    /// Sets a placeholder for several words: an item of its own in a list, or part of a text for the shell.
     #[must_use]
     pub fn with_words(mut self, name: &'static str, words: impl IntoIterator<Item = String>) -> Self {
         self.lists.retain(|(other, _)| *other != name);
@@ -57,7 +57,7 @@ impl Placeholders {
         self.lists.iter().find(|(other, _)| *other == name).map(|(_, words)| words.as_slice())
     }
 
-    /// As variables `SEDIMENT_EVAL_NAME` of the environment; lists with blanks between their words.
+    /// The placeholders as environment variables `SEDIMENT_EVAL_NAME`; the words of lists are separated by blanks.
     pub fn environment(&self) -> impl Iterator<Item = (String, String)> {
         let name = |name: &str| format!("SEDIMENT_EVAL_{}", name.to_ascii_uppercase());
         let values = self.values.iter().map(move |(key, value)| (name(key), value.clone()));
@@ -78,10 +78,11 @@ impl CommandLine {
         }
     }
 
-    /// The words to run. In a text for the shell every word is quoted. A name in braces that stands for nothing stays as it is.
+    /// Returns the words to run. In a text for the shell every word is quoted. An unknown name in braces stays as it
+    /// is.
     ///
     /// # Errors
-    /// When a value cannot be written for the shell.
+    /// If a value cannot be expressed in the shell.
     pub fn fill(&self, values: &Placeholders) -> Result<Vec<String>> {
         match self {
             Self::Words(words) => Ok(words.iter().flat_map(|word| fill_word(word, values)).collect()),
@@ -118,7 +119,7 @@ fn fill_word(word: &str, values: &Placeholders) -> Vec<String> {
     }
 }
 
-/// Replaces `{name}` where `value` knows the name, from left to right; what was put in is not looked at again.
+/// Replaces `{name}` if `value` knows the name, from left to right; replacements are not examined again.
 fn replace(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of a plan as they are written, and errors that name the line, the table and the key.
+//! The tables of a plan in the form of the file, and errors that name the line, the table and the key.
 
 use super::{CommandLine, ReadyPlan, RunPlan, VERSION};
 use crate::data::Direction;
@@ -158,7 +158,7 @@ impl<'a> PlanTable<'a> {
         Self { text, entries: document, begins: 0 }
     }
 
-    /// An error at this key, or at the table where it has no such key.
+    /// Makes an error at this key, or at the table if it lacks the key.
     pub(super) fn error(&self, key: &str, message: impl Into<String>) -> Error {
         let at = self.entries.get_key_value(key).map_or(self.begins, |(name, _)| name.span().start);
         Error::at_line(line(self.text, at), message)
@@ -168,7 +168,7 @@ impl<'a> PlanTable<'a> {
         self.entries.contains_key(key)
     }
 
-    /// The table of this name, or all that are written as `[[key]]`.
+    /// Returns the table of this name, or all tables written as `[[key]]`.
     pub(super) fn tables(&self, key: &str) -> Vec<Self> {
         let value = self.entries.get(key);
         let list = value.and_then(|value| value.get_ref().as_array());
@@ -206,7 +206,7 @@ pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File> 
     })
 }
 
-/// Refusal of serde at a key of a plan, and the keys known there.
+/// The message for serde's refusal of a key, with the keys known at this place.
 fn refusal(message: &str, mut path: Vec<&str>) -> (String, String) {
     let key = path.pop().unwrap_or_default();
     let (is, wanted) = message.rsplit_once(", expected ").unwrap_or((message, ""));
@@ -239,7 +239,7 @@ fn refusal(message: &str, mut path: Vec<&str>) -> (String, String) {
     (format!("{key} is {wanted}, not {found}"), String::new())
 }
 
-/// The version comes first: a newer plan may have keys that are unknown here.
+/// The version is checked first, because a newer plan may have keys that are unknown here.
 fn check_version(top: &PlanTable<'_>) -> Result<()> {
     let Some(value) = top.entries.get("sediment-eval") else {
         return Err(Error::at_line(1, "not a plan: it has no line sediment-eval = 1"));
@@ -256,12 +256,12 @@ fn check_version(top: &PlanTable<'_>) -> Result<()> {
     }
 }
 
-/// The line, from 1, of an offset.
+/// Returns the line, from 1, of an offset.
 fn line(text: &str, offset: usize) -> u64 {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count() as u64
 }
 
-/// The key whose name or value stands at this offset, behind the names of its tables.
+/// Returns the key whose name or value is at this offset, preceded by the names of its tables.
 fn path_at<'a>(entries: &'a DeTable<'_>, at: usize) -> Vec<&'a str> {
     entries
         .iter()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Plan`]: variants, workloads and settings of an experiment; read from TOML whose keys are in docs/measuring.md.
+//! [`Plan`]: variants, workloads and settings of an experiment, read from TOML. docs/background/plan-keys.md lists the
+//! keys.
 
 mod command_line;
 mod file;
@@ -18,10 +19,10 @@ use std::collections::BTreeMap;
 /// The version of the format that this program reads.
 pub const VERSION: u64 = 1;
 
-/// Everything that is settled before the first run.
+/// Everything that is decided before the first run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The text it was read from.
+    /// The text that it was read from.
     pub text: String,
     /// A title; may be empty.
     pub name: String,
@@ -33,7 +34,7 @@ pub struct Plan {
     pub workloads: Vec<PlannedWorkload>,
     /// Metrics that the plan describes.
     pub metrics: Vec<PlannedMetric>,
-    /// The metric that decides, where the plan says so.
+    /// The metric that decides, if the plan names one.
     pub primary: Option<String>,
     /// Relative difference below which builds count as equivalent.
     pub margin: f64,
@@ -51,22 +52,22 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunPlan {
-    /// Most blocks.
+    /// Largest number of blocks.
     #[serde(deserialize_with = "file::whole::<_, _, 1, 100_000>")]
     pub blocks: u32,
-    /// Least blocks.
+    /// Smallest number of blocks.
     #[serde(deserialize_with = "file::whole::<_, _, 1, 1000>")]
     pub pilot: u32,
-    /// Seconds after which no block begins.
+    /// No block begins after this many seconds.
     #[serde(deserialize_with = "file::seconds_or_none")]
     pub time: Option<f64>,
-    /// Half-width of the primary metric's interval at which to stop, relative.
+    /// Relative half-width of the primary metric's interval at which the runs stop.
     #[serde(deserialize_with = "file::share")]
     pub precision: f64,
     /// Uncounted runs of each link.
     #[serde(deserialize_with = "file::whole::<_, _, 0, 1000>")]
     pub warm_ups: u32,
-    /// Seed, where the plan says so.
+    /// Seed, if the plan has one.
     #[serde(deserialize_with = "file::whole::<_, _, 0, { i64::MAX as u64 }>")]
     pub seed: Option<u64>,
     /// True if each run starts with its files dropped from the page cache.
@@ -75,23 +76,23 @@ pub struct RunPlan {
     pub fresh_copies: bool,
     /// Processors to run on; empty for all.
     pub pin: Vec<u64>,
-    /// Most bytes of environment padding.
+    /// Largest number of bytes of environment padding.
     #[serde(deserialize_with = "file::whole::<_, _, 0, 100_000>")]
     pub padding: u64,
     /// Seconds that a run may take.
     #[serde(deserialize_with = "file::seconds")]
     pub time_limit: f64,
-    /// True if a run that ends with another exit code than 0 counts.
+    /// True if a run with another exit code than 0 counts.
     pub ignore_failure: bool,
-    /// True if what the runs print is passed on.
+    /// True if the output of the runs is passed on.
     pub show_output: bool,
     /// True if builds are judged although they print different results.
     pub ignore_output: bool,
-    /// Metrics to count by perf; None for all there are.
+    /// Metrics to count by perf; None for all available ones.
     pub counters: Option<Vec<String>>,
-    /// Meters that run apart.
+    /// Meters that run separately.
     pub meters: Vec<String>,
-    /// Blocks in which they run; 0 for all.
+    /// Number of blocks in which the meters run; 0 for all.
     #[serde(deserialize_with = "file::whole::<_, _, 0, 100_000>")]
     pub meter_blocks: u32,
 }
@@ -127,59 +128,59 @@ pub struct PlannedVariant {
     pub name: String,
     /// Its levels, sorted by factor.
     pub factors: Vec<Factor>,
-    /// Flags, those of all variants first, then those of its levels, then its own.
+    /// Flags: first those of all variants, then those of its levels, then its own.
     pub flags: String,
     /// Value of `{arguments}`.
     pub arguments: Vec<String>,
-    /// Where its programs come from.
+    /// Source of its programs.
     pub source: ProgramSource,
     /// Number of links.
     pub replicas: u32,
-    /// Set where it is the baseline once more.
+    /// Set if it is the baseline again.
     pub probe: Option<Probe>,
 }
 
-/// Where the programs of a variant come from.
+/// Source of a variant's programs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProgramSource {
-    /// They are there: one for each replica. Relative to the plan's folder.
+    /// Existing programs, one for each replica, relative to the plan's folder.
     Prebuilt(Vec<String>),
-    /// Commands make them.
+    /// Programs built by commands.
     Built {
-        /// Once for each variant where `link` is there too; else once for each replica.
+        /// Runs once for each variant if `link` is also given, otherwise once for each replica.
         command: Option<CommandLine>,
-        /// Once for each replica.
+        /// Runs once for each replica.
         link: Option<CommandLine>,
-        /// Where they run, relative to the plan's folder.
+        /// Folder of the commands, relative to the plan's folder.
         folder: String,
     },
-    /// rpmbuild makes packages, which are unpacked.
+    /// Packages made by rpmbuild, which are unpacked.
     Spec {
         /// The spec, relative to the plan's folder.
         spec: String,
         /// The program within the packages.
         program: String,
     },
-    /// Those of the baseline, from this replica on: a probe has no program of its own making.
+    /// The programs of the baseline, from this replica on: a probe has no programs of its own.
     Baseline(u32),
-    /// Nothing is run: its values are imported.
+    /// Nothing is run, because the values are imported.
     None,
 }
 
-/// Work that the builds are measured on.
+/// Work on which the builds are measured.
 #[derive(Debug, Clone)]
 pub struct PlannedWorkload {
     /// Its name.
     pub name: String,
     /// The command or server that is run.
     pub kind: WorkloadKind,
-    /// Runs before each run.
+    /// Command to run before each run.
     pub prepare: Option<CommandLine>,
     /// Variables of its commands.
     pub environment: BTreeMap<String, String>,
-    /// Where its commands run, relative to the plan's folder.
+    /// Folder of its commands, relative to the plan's folder.
     pub folder: String,
-    /// The work that it counts: what a unit is called, and where its number stands.
+    /// The counted work: name of a unit, and place of the number.
     pub work: Option<(String, Extraction)>,
 }
 
@@ -188,7 +189,7 @@ pub struct PlannedWorkload {
 pub enum WorkloadKind {
     /// A program that is run and ends.
     Command {
-        /// It.
+        /// The program's command.
         command: CommandLine,
         /// File for its standard input, relative to the plan's folder.
         input: Option<String>,
@@ -199,22 +200,22 @@ pub enum WorkloadKind {
     Import(BTreeMap<String, Vec<String>>),
 }
 
-/// A server and who drives it.
+/// A server, and the program that drives it.
 #[derive(Debug, Clone)]
 pub struct ServerPlan {
     /// The server.
     pub server: CommandLine,
     /// Test for readiness.
     pub ready: ReadyPlan,
-    /// Seconds that it may take to be ready.
+    /// Limit for the time until it is ready, in seconds.
     pub ready_limit: f64,
-    /// Drives it before it is measured.
+    /// Drives it before the measurement.
     pub warm_up: Option<CommandLine>,
-    /// Drives it while it is measured.
+    /// Drives it during the measurement.
     pub client: CommandLine,
     /// Signal that stops it.
     pub stop: String,
-    /// Seconds that it may take to stop.
+    /// Limit for the time until it has stopped, in seconds.
     pub stop_limit: f64,
 }
 
@@ -237,11 +238,11 @@ pub enum ReadyPlan {
 pub struct PlannedMetric {
     /// Its name.
     pub name: String,
-    /// Which way is better, where said.
+    /// Direction of improvement, if given.
     pub better: Option<Direction>,
-    /// Unit, where said.
+    /// Unit, if given.
     pub unit: Option<String>,
-    /// Where the workloads print it, if they do.
+    /// Place in the workloads' output, if they print it.
     pub extraction: Option<Extraction>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a plan's text to the [`Plan`], or an error that names the line.
+//! Reads a [`Plan`] from its text; errors name the line.
 
 use super::file::{
     self, BuildTable, FactorTable, MetricTable, PlanTable, VariantTable, WorkTable, WorkloadTable,
@@ -14,10 +14,10 @@ use sediment_measure::METERS;
 use sediment_measure::perf_stat::EVENTS;
 use std::collections::BTreeSet;
 
-/// Most variants, levels, workloads: beyond, a plan is a mistake.
+/// Largest number of variants, levels and workloads. A plan with more is considered a mistake.
 const MANY: usize = 1000;
 
-/// Names of the baseline once more.
+/// Names of the repeated baseline.
 const PROBES: [(&str, Probe); 2] = [("A/A", Probe::SameFile), ("A/A′", Probe::Relinked)];
 
 /// A deserialized table with the positions of its keys.
@@ -26,8 +26,8 @@ type LocatedTable<'a, T> = (&'a T, PlanTable<'a>);
 /// Reads a plan.
 ///
 /// # Errors
-/// With the line: TOML that is none, a version that is not known, unknown keys (with those that are known), values that make
-/// no sense.
+/// With the line: for invalid TOML, an unknown version, unknown keys (with the known ones), and values that make no
+/// sense.
 pub fn read(text: &str) -> Result<Plan> {
     let document = file::parse(text)?;
     let top = PlanTable::top(text, document.get_ref());
@@ -147,7 +147,7 @@ fn variants(
         };
         tables.iter().zip(positions.iter().copied()).map(one).collect::<Result<_>>()?
     };
-    // The links of one variant alone show how far layouts differ by luck.
+    // The links of a single variant show how much layouts differ by luck.
     let is_alone = matches!(&variants[..], [only] if only.replicas < LEAST_LINKS || common.imports_only);
     if variants.is_empty() || is_alone || variants.len() > MANY {
         let message = format!("a plan compares two or more variants; this one has {}", variants.len());
@@ -165,7 +165,7 @@ fn variants(
     Ok(variants)
 }
 
-/// Every combination of levels, the first factor's level changing slowest.
+/// Returns every combination of levels; the first factor's level changes slowest.
 fn combinations(top: &PlanTable<'_>, common: &CommonSettings<'_>) -> Result<Vec<PlannedVariant>> {
     if common.build.is_none() {
         return Err(
@@ -303,12 +303,12 @@ impl ProgramSource {
     }
 }
 
-/// The baseline once more: its file, and where it can be relinked, another link of it.
+/// Adds the baseline again: its file and, if it can be relinked, another link.
 fn add_probes(variants: &mut Vec<PlannedVariant>, baseline: usize) {
     let of = &variants[baseline];
     let probe = |(name, probe): (&str, Probe), replica| PlannedVariant {
         name: name.to_owned(),
-        // Not a level of any factor: a probe is not part of the factorial.
+        // A probe is not part of the factorial, so it has no level of any factor.
         factors: Vec::new(),
         source: ProgramSource::Baseline(replica),
         replicas: 1,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers in what a program prints, by regular expression or by JSON pointer; or known beforehand.
+//! Finds numbers in the output of a program, by regular expression or JSON pointer, or uses a number known beforehand.
 
 use regex_lite::Regex;
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// Where a number stands in a program's output.
+/// Place of a number in a program's output.
 #[derive(Debug, Clone)]
 pub enum Extraction {
     /// In the first group of each match.
     Pattern(Box<Regex>),
-    /// At this place of a JSON document (RFC 6901), or of the last line that is one.
+    /// At this place in the JSON document (RFC 6901), or in the last line that is a JSON document.
     Pointer(String),
-    /// Nowhere: it is this one in every run.
+    /// Not in the output: this number in every run.
     Known(f64),
 }
 
@@ -19,9 +19,9 @@ impl Extraction {
     /// By regular expression, which needs a group.
     ///
     /// # Errors
-    /// When it is none, or has no group.
+    /// If it is not a regular expression, or has no group.
     pub fn pattern(text: &str) -> Result<Self> {
-        // Lines are what programs print: ^ and $ mean theirs.
+        // Programs print lines, so ^ and $ match at lines.
         let regex = regex_lite::RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
             Error::new(ErrorCode::Damaged, format!("not a regular expression: {error}"))
                 .with_found(text.as_bytes())
@@ -37,7 +37,7 @@ impl Extraction {
     /// By JSON pointer.
     ///
     /// # Errors
-    /// When it is none: it is empty or begins with `/`.
+    /// If it is not a JSON pointer, which is empty or begins with `/`.
     pub fn pointer(text: &str) -> Result<Self> {
         if !text.is_empty() && !text.starts_with('/') {
             return Err(
@@ -50,7 +50,7 @@ impl Extraction {
     /// All numbers found, in their order.
     ///
     /// # Errors
-    /// When nothing is found, or what is found is no number.
+    /// If nothing is found, or the text found is not a number.
     pub fn numbers(&self, output: &str) -> Result<Vec<f64>> {
         let (found, missing): (Vec<String>, String) = match self {
             Self::Pattern(regex) => (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An experiment as tables for other programs: every comparison, and every sample.
+//! Writes an experiment as tables for other programs: every comparison, and every sample.
 
 use crate::comparison::EffectScale;
 use crate::{Analysis, Experiment, MetricKind, Phase};
@@ -19,7 +19,8 @@ pub(super) fn kind_word(kind: MetricKind) -> &'static str {
     }
 }
 
-/// Every metric of every build; a change is a ratio less one on the scale `ratio`, else a difference in the metric's unit.
+/// Writes every metric of every build. On the scale `ratio` a change is the ratio minus one, otherwise a difference in
+/// the metric's unit.
 pub(super) fn summary(analysis: &Analysis) -> String {
     let mut text = format!("{SUMMARY}\n");
     let number = |x: Option<f64>| x.filter(|x| x.is_finite()).map(|x| format!("{x}")).unwrap_or_default();
@@ -70,7 +71,7 @@ pub(super) fn summary(analysis: &Analysis) -> String {
     text
 }
 
-/// Every value of every run, warm-ups too, one a line.
+/// Writes every value of every run, warm-ups too, one on each line.
 pub(super) fn samples(experiment: &Experiment) -> String {
     let mut text = format!("{SAMPLES}\n");
     for run in &experiment.observations {

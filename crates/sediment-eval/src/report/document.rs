@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report before it is written in a language: headings, sentences, lists and tables, with every text as it is. Whoever writes it
-//! out escapes it.
+//! A report independent of the output language: headings, sentences, lists and tables, with unescaped texts. The writer
+//! of a language escapes them.
 
 /// A part of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ReportPart {
-    /// Heading of a level: 1 for the title.
+    /// A heading with its level; the title has 1.
     Heading(u8, String),
-    /// A sentence or more.
+    /// One or more sentences.
     Paragraph(String),
-    /// Several, each on its own.
+    /// Several sentences, each as its own item.
     List(Vec<String>),
     /// Rows and columns.
     Table(ReportTable),
-    /// The place of a workload's plots, for languages that have them.
+    /// The position of a workload's plots, for languages that have plots.
     Plots(usize),
 }
 
 /// Rows and columns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReportTable {
-    /// Titles of the columns, and whether they hold numbers.
+    /// Titles of the columns; true for columns of numbers.
     pub(super) columns: Vec<(String, bool)>,
-    /// Cells, as many a row as there are columns.
+    /// Cells; each row has as many as there are columns.
     pub(super) rows: Vec<Vec<String>>,
 }
 
 impl ReportTable {
-    /// A table whose column titles that begin with `#` hold numbers.
+    /// Makes a table; column titles that begin with `#` mark columns of numbers.
     pub(super) fn new(titles: &[&str]) -> Self {
         let columns = titles.iter().map(|title| match title.strip_prefix('#') {
             Some(title) => (title.to_owned(), true),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers as tables show them.
+//! Formats numbers for tables.
 
 use crate::comparison::{Comparison, EffectScale, percent};
 use crate::statistics::Interval;
@@ -46,7 +46,7 @@ pub(super) fn thousands(x: f64, decimals: usize) -> String {
 pub(super) fn difference(scale: EffectScale, x: f64) -> String {
     match scale {
         EffectScale::Logarithm => {
-            // What is left is never rounded to nothing.
+            // A remainder is never rounded to nothing.
             let text = format!("{:+.2} %", percent(x).max(-99.99));
             if text.ends_with("0.00 %") && text.len() == "+0.00 %".len() { "0.00 %".to_owned() } else { text }
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report as one HTML file that needs nothing else: no script, no network; light, dark and print by its own style.
+//! Writes a report as a single HTML file without scripts or network access, with its own style for light, dark and
+//! print.
 
 use super::document::{ReportPart, ReportTable};
 use super::plots::plots;
@@ -10,7 +11,7 @@ use sediment_core::page::{HtmlPage, Text};
 
 const STYLE: &str = include_str!("report.css");
 
-/// The rules of a section that stands in another page.
+/// The style rules of a section inside another page.
 pub(super) const SECTION_STYLE: &str = STYLE;
 
 pub(super) fn html(parts: &[ReportPart], analysis: &Analysis) -> String {
@@ -29,15 +30,15 @@ pub(super) fn html(parts: &[ReportPart], analysis: &Analysis) -> String {
     HtmlPage { title, style: STYLE, script: "", body: &body.into_string() }.html()
 }
 
-/// The same as a part of another page, with headings from level 3.
+/// Writes the same as a part of another page, with headings from level 3.
 pub(super) fn section(parts: &[ReportPart], analysis: &Analysis) -> String {
     contents(parts, analysis, 1).into_string()
 }
 
-/// The verdicts, then the parts. Tables behind a heading of their own are folded: they are evidence.
+/// Writes the verdicts, then the parts. Tables with a heading of their own are folded, because they are evidence.
 fn contents(parts: &[ReportPart], analysis: &Analysis, deeper: u8) -> Markup {
     let begin = usize::from(matches!(parts.first(), Some(ReportPart::Heading(1, _))));
-    // Warnings on the whole come behind the answer.
+    // General warnings come after the answer.
     let first = parts.iter().position(|part| matches!(part, ReportPart::Heading(2, _))).unwrap_or(begin);
     let (warnings, parts) = (&parts[begin..first], &parts[first..]);
     let folded = |at: usize| match (&parts[at], parts.get(at + 1)) {
@@ -67,7 +68,7 @@ fn contents(parts: &[ReportPart], analysis: &Analysis, deeper: u8) -> Markup {
     }
 }
 
-/// The change of each build that is compared, in a line, and the class of its verdict.
+/// The change of each compared build, in a line, and the class of its verdict.
 fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
     let several = analysis.workloads.len() > 1;
     let mut lines = Vec::new();
@@ -94,7 +95,7 @@ fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
     lines
 }
 
-/// A part below a heading, which names its tables.
+/// Writes a part below a heading, which names its tables.
 fn plain(part: &ReportPart, above: &str, analysis: &Analysis, deeper: u8) -> Markup {
     html! {
         @match part {
@@ -128,7 +129,7 @@ fn heading(level: u8, title: &str) -> Markup {
     }
 }
 
-/// A table that can be scrolled, named by the heading above and its first columns.
+/// Writes a table that can be scrolled, named after the heading above and its first columns.
 fn table(table: &ReportTable, heading: &str) -> Markup {
     const NAMED: usize = 3;
     let columns: Vec<&str> = table.columns.iter().map(|(title, _)| title.as_str()).take(NAMED).collect();
@@ -157,7 +158,7 @@ fn table(table: &ReportTable, heading: &str) -> Markup {
     }
 }
 
-/// Class of a cell: that of numbers, or its verdict.
+/// Class of a cell: the class for numbers, or its verdict.
 fn class<'a>(cell: &'a str, title: &str, is_number: bool) -> Option<&'a str> {
     let is_verdict = ["faster", "slower", "equivalent", "inconclusive"].contains(&cell);
     match (is_number, is_verdict && title == "verdict") {

@@ -5,7 +5,7 @@ use crate::{Experiment, Phase};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The measured runs of each build that is no probe.
+/// Writes the measured runs of each build except probes.
 pub(super) fn json(experiment: &Experiment, commands: &[(String, BTreeMap<String, String>)]) -> String {
     let builds = experiment.variants.iter().enumerate().filter(|(_, variant)| variant.probe.is_none());
     let results: Vec<Value> = builds
@@ -43,7 +43,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Standard deviation with the divisor `count - 1`; None of a single value, as hyperfine has it.
+/// Standard deviation with the divisor `count - 1`; None for a single value, as in hyperfine.
 fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

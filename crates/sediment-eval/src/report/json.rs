@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An experiment as JSON: everything that was concluded, and every sample it was concluded from.
+//! Writes an experiment as JSON: all conclusions, and every sample that they are based on.
 
 use crate::comparison::Comparison;
 use crate::data::{Metric, Phase, Probe};
@@ -13,7 +13,7 @@ use crate::{Analysis, Experiment};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Raised when a reader of an older one could misread the new.
+/// Incremented if a reader of an older version could misread the new one.
 const VERSION: u32 = 1;
 
 /// Output of `eval … --json`: an experiment.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An analysed experiment as terminal text, Markdown, JSON, CSV, HTML, and in the forms of published comparisons.
+//! Writes an analysed experiment as terminal text, Markdown, JSON, CSV, HTML, and in the forms of published
+//! comparisons.
 
 mod csv;
 mod document;
@@ -25,7 +26,7 @@ pub fn terminal(experiment: &Experiment, analysis: &Analysis) -> String {
     text::terminal(&outline::outline(experiment, analysis))
 }
 
-/// The answer for a terminal: the verdicts in about ten lines, and where the rest is.
+/// Writes the answer for a terminal: the verdicts in about ten lines, and how to get the rest.
 #[must_use]
 pub fn brief(experiment: &Experiment, analysis: &Analysis) -> String {
     text::terminal(&outline::brief(experiment, analysis))
@@ -44,14 +45,15 @@ pub fn json(experiment: &Experiment, analysis: &Analysis) -> String {
     sediment_core::escape::json(&serde_json::json!(json::EvalOutput::new(experiment, analysis)))
 }
 
-/// The runs of the first workload in hyperfine's JSON (`--export-json`), for scripts that read it. `commands` has the line of
-/// each build, and its values of parameters.
+/// Writes the runs of the first workload in hyperfine's JSON (`--export-json`), for scripts that read it. `commands`
+/// has the command line of each build, and its values of parameters.
 #[must_use]
 pub fn hyperfine(experiment: &Experiment, commands: &[(String, BTreeMap<String, String>)]) -> String {
     hyperfine::json(experiment, commands)
 }
 
-/// The summary as CSV: a line for each workload, build and metric. Changes on the scale `ratio` are ratios less one.
+/// Writes the summary as CSV: a line for each workload, build and metric. On the scale `ratio`, a change is the ratio
+/// minus one.
 #[must_use]
 pub fn csv(_experiment: &Experiment, analysis: &Analysis) -> String {
     csv::summary(analysis)
@@ -63,19 +65,19 @@ pub fn samples_csv(experiment: &Experiment) -> String {
     csv::samples(experiment)
 }
 
-/// As one HTML file with its pictures, which needs nothing else and runs no script.
+/// Writes a single HTML file with its pictures, which needs no other file and runs no script.
 #[must_use]
 pub fn html(experiment: &Experiment, analysis: &Analysis) -> String {
     html::html(&outline::outline(experiment, analysis), analysis)
 }
 
-/// The same as a section of another page, and its rules of style.
+/// Writes the same as a section of another page, with its style rules.
 #[must_use]
 pub fn html_section(experiment: &Experiment, analysis: &Analysis) -> (String, &'static str) {
     (html::section(&outline::outline(experiment, analysis), analysis), html::SECTION_STYLE)
 }
 
-/// Misses of the instruction TLB, after to before.
+/// Ratio of the misses of the instruction TLB after to those before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TlbMisses {
     /// Ratio to the baseline's.
@@ -84,8 +86,8 @@ pub struct TlbMisses {
     pub is_simulated: bool,
 }
 
-/// Misses of the instruction TLB of the last build that is compared: the mean over the workloads that have them; None where nothing
-/// counted them. Counted ones come before simulated ones.
+/// Returns the TLB misses of the last compared build: the mean over the workloads that have them; None if they were not
+/// counted. Hardware counts are preferred to simulated ones.
 #[must_use]
 pub fn tlb_misses(analysis: &Analysis) -> Option<TlbMisses> {
     const NAMES: [&str; 2] = ["iTLB-load-misses", "iTLB misses"];
@@ -107,10 +109,10 @@ pub fn tlb_misses(analysis: &Analysis) -> Option<TlbMisses> {
     })
 }
 
-/// In the form of a published comparison, as plain text for a terminal.
+/// Writes the form of a published comparison, as plain text for a terminal.
 ///
 /// # Errors
-/// When the experiment has not the builds or the metrics that the form shows.
+/// If the experiment lacks the builds or the metrics that the form shows.
 pub fn style(form: Style, experiment: &Experiment, analysis: &Analysis) -> Result<String> {
     style::style(form, experiment, analysis)
 }

@@ -56,7 +56,7 @@ pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Repor
     parts
 }
 
-/// Warnings that the short report has; the long one has all.
+/// Number of warnings in the short report; the long one has all.
 const WARNINGS: usize = 2;
 
 /// The verdicts, without their evidence.
@@ -96,7 +96,7 @@ pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<ReportP
     parts
 }
 
-/// True if the means of a build and the baseline differ the other way than the change says.
+/// True if the means of a build and the baseline differ in the opposite direction of the change.
 fn is_reversed(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize) -> bool {
     let group = |variant: usize| workload.metrics.get(workload.headline?)?.groups[variant];
     let means = group(analysis.baseline).zip(group(variant));
@@ -109,7 +109,7 @@ fn is_reversed(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize)
 /// Each build's verdict, mean and change.
 fn short_verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> ReportTable {
     let mut table = verdicts(analysis, workload);
-    // Without the adjusted p.
+    // Position of the adjusted p, which is left out.
     const P: usize = 5;
     table.columns.remove(P);
     table.rows.iter_mut().for_each(|row| drop(row.remove(P)));
@@ -150,7 +150,7 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
     titled("Spread", spread(analysis, workload));
     titled("Tests of the headline", tests(analysis, workload));
     for (variant, build) in analysis.variants.iter().enumerate() {
-        // Of a probe the noise floor tells enough; the files for programs have the rest.
+        // For a probe the noise floor is enough; the machine-readable files have the rest.
         if variant == analysis.baseline || build.probe.is_some() {
             continue;
         }
@@ -401,7 +401,7 @@ fn tests(analysis: &Analysis, workload: &WorkloadAnalysis) -> ReportTable {
     table
 }
 
-/// A build against the baseline on every metric of one sort, the headline first.
+/// Compares a build with the baseline on every metric of one sort, the headline first.
 fn metrics(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize, simulated: bool) -> ReportTable {
     let baseline = &analysis.variants[analysis.baseline].name;
     let mut table = ReportTable::new(&[

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures of a workload, as SVG to stand in a page: the interval of every build, and its paired differences block by block.
-//! Colours are classes, which the page's style gives for light, dark and print.
+//! Draws pictures of a workload, as SVG inside a page: the interval of every build, and its paired differences block by
+//! block. Colours are classes; the page's style defines them for light, dark and print.
 
 use crate::Analysis;
 use crate::comparison::{Comparison, EffectScale, percent};
@@ -17,7 +17,7 @@ const SERIES_GAP: f64 = 24.0;
 /// Characters of a name that fit next to a plot.
 const LONGEST_LABEL: usize = 24;
 
-/// Per cent to positions along an axis.
+/// Converts per cent to positions along an axis.
 struct Axis {
     least: f64,
     greatest: f64,
@@ -25,7 +25,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Holds all these values, with round ticks.
+    /// Makes an axis that covers all these values, with round ticks.
     fn over(values: impl Iterator<Item = f64>) -> Self {
         let (mut least, mut greatest) = (0.0_f64, 0.0_f64);
         for value in values.filter(|value| value.is_finite()) {
@@ -55,7 +55,7 @@ impl Axis {
     }
 }
 
-/// Both pictures of a workload; nothing where there is no interval to draw.
+/// Draws both pictures of a workload; nothing if there is no interval to draw.
 pub(super) fn plots(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     let comparisons: Vec<&Comparison> = (0..analysis.variants.len())
         .filter_map(|variant| workload.headline_comparison(variant))

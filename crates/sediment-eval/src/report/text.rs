@@ -5,7 +5,7 @@ use super::document::{ReportPart, ReportTable};
 use sediment_core::escape;
 use std::fmt::Write as _;
 
-/// Width at which sentences are folded on a terminal.
+/// Width of lines of sentences on a terminal.
 const WIDTH: usize = 100;
 
 pub(super) fn terminal(parts: &[ReportPart]) -> String {
@@ -40,7 +40,7 @@ pub(super) fn terminal(parts: &[ReportPart]) -> String {
     text.trim_start_matches('\n').to_owned()
 }
 
-/// Columns side by side, numbers to the right.
+/// Aligned columns, with numbers right-aligned.
 pub(super) fn aligned(table: &ReportTable) -> String {
     let titles: Vec<String> = table.columns.iter().map(|(title, _)| escape::terminal(title)).collect();
     let rows: Vec<Vec<String>> =

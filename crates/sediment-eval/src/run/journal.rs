@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of an experiment: JSON lines, each an object with one key that says what it is. The first holds the plan itself, so
-//! that the file alone can be reported on and resumed; a last line torn by a crash is skipped.
+//! The file of an experiment: JSON lines, each an object with a single key that names its kind. The first line contains
+//! the plan, so that this file is enough to report on and resume the experiment. A last line that a crash cut off is
+//! skipped.
 
 use super::{add_scaled, begin, choose_primary, set_fact};
 use crate::data::{Experiment, GroupSummary, Observation};
@@ -28,7 +29,7 @@ pub struct RecordedExperiment {
     pub programs: BTreeMap<(usize, u32), String>,
     /// Notes made during the runs, such as a jump of the clock.
     pub notes: Vec<String>,
-    /// Bytes of whole lines; the rest was torn.
+    /// Number of bytes in complete lines; the rest was cut off.
     pub whole: usize,
 }
 
@@ -52,25 +53,25 @@ pub fn run(observation: &Observation, padding: u64, scaled: &BTreeSet<String>) -
     json!({ "run": run }).to_string()
 }
 
-/// A group that is known by its summary alone.
+/// A group with only a summary.
 #[must_use]
 pub fn summary(group: &GroupSummary) -> String {
     json!({ "summary": group }).to_string()
 }
 
-/// A program that was built or found.
+/// A built or found program.
 #[must_use]
 pub fn program(variant: usize, replica: u32, sha256: &str) -> String {
     json!({ "program": { "variant": variant, "replica": replica, "sha256": sha256 } }).to_string()
 }
 
-/// Facts; a later line with the same name wins.
+/// Facts; a later line with the same name takes precedence.
 #[must_use]
 pub fn facts(facts: &[(String, String)]) -> String {
     json!({ "facts": facts }).to_string()
 }
 
-/// Metrics that cannot be read, and why.
+/// Metrics that cannot be read, with the reasons.
 #[must_use]
 pub fn absent(absent: &BTreeMap<String, String>) -> String {
     json!({ "absent": absent }).to_string()
@@ -88,7 +89,7 @@ pub fn units(units: &BTreeMap<String, String>) -> String {
     json!({ "units": units }).to_string()
 }
 
-/// Something that a reader of the report should know.
+/// A note that a reader of the report should know.
 #[must_use]
 pub fn note(text: &str) -> String {
     json!({ "note": text }).to_string()
@@ -105,7 +106,7 @@ pub fn warning(warning: &Warning) -> String {
 /// Reads the file of an experiment.
 ///
 /// # Errors
-/// When it is none, or a line before the last is damaged.
+/// If it is not such a file, or a line before the last is damaged.
 pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split_inclusive('\n').zip(1u64..);
@@ -141,7 +142,7 @@ pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
     for (line, number) in lines {
         let whole = line.ends_with('\n');
         match serde_json::from_str::<JournalLine>(line) {
-            // A line without its end may be cut where it still happens to parse.
+            // An incomplete line may be cut so that it can still be parsed.
             _ if !whole => break,
             Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "not a valid line of this kind"))?,
             Err(error) => return Err(damaged(number, &error.to_string())),
@@ -166,7 +167,7 @@ fn here() -> String {
     ".".to_owned()
 }
 
-/// A line: one of these. Further keys of later versions are ignored.
+/// A line, which is one of these. Further keys of later versions are ignored.
 #[derive(Deserialize)]
 struct JournalLine {
     run: Option<JournalRun>,
@@ -235,7 +236,7 @@ impl RecordedExperiment {
         }
     }
 
-    /// None unless the plan has such a workload and variant.
+    /// None if the plan has no such workload or variant.
     fn known(&self, workload: usize, variant: usize) -> Option<()> {
         (workload < self.plan.workloads.len() && variant < self.plan.variants.len()).then_some(())
     }

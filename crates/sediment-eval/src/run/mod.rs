@@ -8,11 +8,11 @@
 //! block 1          A₁   A/A   A₀    B₁    B₀           another one, another order
 //! ```
 //!
-//! Drift over a block affects all links alike. Order and padding of a block depend on the seed and the block's number alone,
-//! so a resumed experiment continues as if it had not been interrupted. Every run is handed to the [`Journal`] before the next one
-//! begins: no measurement is lost.
+//! Drift over a block affects all links alike. Order and padding of a block depend only on the seed and the block's
+//! number, so a resumed experiment continues as if it had not been interrupted. Every run is passed to the [`Journal`]
+//! before the next one begins, so no measurement is lost.
 //!
-//! Processes are started by [`Runner`]; [`processes::Processes`] are the real ones, tests have others.
+//! A [`Runner`] starts the processes; [`processes::Processes`] is the real one, tests have others.
 
 pub mod journal;
 pub mod processes;
@@ -39,9 +39,9 @@ pub struct Measurement {
     pub scaled: BTreeSet<String>,
     /// Metrics that this run lacks, and why.
     pub absent: BTreeMap<String, String>,
-    /// Output of the run, then its errors, where the plan wants them.
+    /// Output of the run, then its errors, if the plan wants them.
     pub printed: Vec<u8>,
-    /// What decides whether it may be judged.
+    /// Facts that decide if it may be judged.
     pub circumstances: Circumstances,
 }
 
@@ -49,31 +49,31 @@ pub struct Measurement {
 pub trait Runner {
     /// Seconds since the experiment began, by a clock that does not jump; time between sessions does not count.
     fn seconds(&self) -> f64;
-    /// By how many seconds the wall clock has gone ahead of that one since the last time it was asked.
+    /// By how many seconds the wall clock has gone ahead of that clock since the last call.
     fn wall_jump(&mut self) -> f64;
     /// Makes one run.
     ///
     /// # Errors
-    /// When it fails; the error names the variant.
+    /// If it fails; the error names the variant.
     fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement>;
 }
 
 /// Keeps the measurements.
 pub trait Journal {
-    /// Adds a line, without its end, and does not return before it is kept.
+    /// Adds a line, given without its end, and returns after it is stored.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// If it cannot be stored.
     fn append(&mut self, line: &str) -> Result<()>;
 }
 
 /// Receives progress and notes.
 pub trait Watcher {
-    /// After every run.
+    /// Called after every run.
     fn progress(&mut self, progress: &ExperimentProgress);
-    /// Something that a user should know.
+    /// Called with a note for the user.
     fn note(&mut self, text: &str);
-    /// What a run printed, where the plan wants that.
+    /// Called with the output of a run, if the plan wants it.
     fn printed(&mut self, text: &[u8]);
 }
 
@@ -82,33 +82,33 @@ pub trait Watcher {
 pub struct ExperimentProgress {
     /// Runs made, in this session and before.
     pub runs: u64,
-    /// Runs that it will be at most, as far as is known.
+    /// Largest number of runs that it may need, as far as is known.
     pub most_runs: u64,
     /// Blocks that are complete.
     pub blocks: u32,
     /// Half-width of the primary metric's interval so far, relative.
     pub half_width: Option<f64>,
-    /// Half-width at which it stops.
+    /// Half-width at which the experiment stops.
     pub precision: f64,
-    /// Seconds that are left at most, by the pace so far.
+    /// Largest number of remaining seconds, at the pace so far.
     pub seconds_left: Option<f64>,
 }
 
 /// Why an experiment has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// In words: precise enough, the budget is spent, or more blocks cannot help; and what would help.
+    /// The reason in words: precise enough, the budget is spent, or more blocks cannot help; and what would help.
     pub why: String,
 }
 
-/// Times that a run is made where a clock jumps in each.
+/// Number of attempts for a run if the clock jumps in each.
 const ATTEMPTS: u32 = 3;
 
-/// Makes the runs that the experiment lacks.
+/// Makes the missing runs of an experiment.
 ///
 /// # Errors
-/// When a run fails, the journal cannot be written, or `stop` is asked ([`ErrorKind::Interrupted`]). What was measured until
-/// then is in the journal and in the experiment.
+/// If a run fails, the journal cannot be written, or `stop` is requested ([`ErrorKind::Interrupted`]). The measurements
+/// until then are in the journal and in the experiment.
 pub fn run(
     plan: &Plan,
     experiment: &mut Experiment,
@@ -133,7 +133,7 @@ struct Session<'a> {
     watcher: &'a mut dyn Watcher,
     stop: &'a Stop,
     half_width: Option<f64>,
-    /// When the first counted run of this session began, and how many had been made before.
+    /// Time at which the first counted run of this session began, and number of earlier runs.
     begun: Option<(f64, u64)>,
 }
 
@@ -227,7 +227,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A run that no jump of the clock falls into: such a run may have been disturbed, and is made again.
+    /// Makes a run without a jump of the clock. If the clock jumps, the run may have been disturbed, and is repeated.
     fn perform_undisturbed(&mut self, planned: &PlannedRun) -> Result<Measurement> {
         for _ in 0..ATTEMPTS {
             let measurement = self.runner.perform(planned)?;
@@ -251,7 +251,7 @@ impl Session<'_> {
             ))
     }
 
-    /// Once for each metric.
+    /// Prints a note for each absent metric, once.
     fn note_absent(&mut self, absent: BTreeMap<String, String>) -> Result<()> {
         for (name, why) in absent {
             if !self.experiment.absent.contains_key(&name) {
@@ -311,7 +311,7 @@ fn is_recorded(experiment: &Experiment, planned: &PlannedRun) -> bool {
     })
 }
 
-/// An experiment of this plan in which nothing was run yet.
+/// Makes an experiment of this plan, without any runs.
 #[must_use]
 pub fn begin(plan: &Plan, seed: u64) -> Experiment {
     let mut experiment = Experiment {
@@ -359,7 +359,7 @@ pub fn choose_primary(plan: &Plan, experiment: &mut Experiment) {
         metrics::primary(plan, |name| experiment.metrics.iter().any(|metric| metric.name == name));
 }
 
-/// Says in the facts which counters were scaled.
+/// Adds a fact that lists the scaled counters.
 fn add_scaled(experiment: &mut Experiment, scaled: &BTreeSet<String>) {
     const NAME: &str = "scaled counters";
     if scaled.is_empty() {
@@ -373,7 +373,7 @@ fn add_scaled(experiment: &mut Experiment, scaled: &BTreeSet<String>) {
     set_fact(experiment, NAME, list.join(", "));
 }
 
-/// Sets a fact, in its old place where it has one.
+/// Sets a fact; an existing one keeps its position.
 pub fn set_fact(experiment: &mut Experiment, name: &str, value: String) {
     match experiment.facts.iter_mut().find(|(other, _)| other == name) {
         Some(fact) => fact.1 = value,
@@ -381,7 +381,7 @@ pub fn set_fact(experiment: &mut Experiment, name: &str, value: String) {
     }
 }
 
-/// Names whose run it was in an error, if it does not say so itself.
+/// Adds the variant of the run to an error, if the error does not name it.
 pub(crate) fn of_variant(plan: &Plan, planned: &PlannedRun, error: Error) -> Error {
     if error.kind() == ErrorKind::Interrupted {
         return error;

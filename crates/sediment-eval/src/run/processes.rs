@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The real [`Runner`]: starts the programs of a plan through the meters, and reads what they cost.
+//! The real [`Runner`]: starts the programs of a plan through the meters, and reads their costs.
 
 use super::schedule::PlannedRun;
 use super::{Measurement, Runner, of_variant};
@@ -18,10 +18,10 @@ use sediment_process::command::{EndedProcess, Outcome, observe};
 use sediment_process::{Command, StandardInput, Stop};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a program's output that are searched for its work counter.
+/// Largest number of bytes of a program's output in which its work counter is searched.
 const KEPT_OF_OUTPUT: usize = 8 << 20;
 
-/// Lines of a program that failed that are shown.
+/// Number of lines shown of a program that failed.
 const LAST_LINES: usize = 8;
 
 /// Number of attempts to count a server by perf.
@@ -34,13 +34,13 @@ const PADDING: &str = "SEDIMENT_EVAL_PADDING";
 #[derive(Debug)]
 pub struct Processes<'a> {
     plan: &'a Plan,
-    /// The programs as they are started, by variant and replica.
+    /// The started programs, by variant and replica.
     programs: Vec<Vec<PathBuf>>,
-    /// The files that they are copies of; empty if they are started themselves.
+    /// The files from which they were copied; empty if the originals are started.
     originals: Vec<Vec<PathBuf>>,
     /// The folder that the plan's paths are relative to.
     folder: PathBuf,
-    /// A folder for files that are needed meanwhile.
+    /// A folder for temporary files.
     scratch: PathBuf,
     counters: CountableEvents,
     stop: Stop,
@@ -49,7 +49,7 @@ pub struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    /// Programs by variant and replica, in the plan's order; `before` seconds of earlier sessions.
+    /// Makes a runner of programs by variant and replica, in the plan's order; `before`: seconds of earlier sessions.
     #[must_use]
     pub fn new(
         plan: &'a Plan,
@@ -82,8 +82,8 @@ impl<'a> Processes<'a> {
         &self.programs[planned.variant][planned.replica as usize]
     }
 
-    /// Puts a fresh copy in the place of the program: which physical pages a file has decides on cache misses, and would count as
-    /// luck of its layout.
+    /// Replaces the program by a fresh copy: the physical pages of a file affect cache misses, and would otherwise
+    /// count as luck of its layout.
     fn refresh(&self, planned: &PlannedRun) -> Result<()> {
         let Some(links) = self.originals.get(planned.variant) else { return Ok(()) };
         let (original, copy) = (&links[planned.replica as usize], self.program(planned));
@@ -91,7 +91,7 @@ impl<'a> Processes<'a> {
             if let Some(folder) = copy.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            // A new file has new pages; what still runs keeps the old one.
+            // A new file has new pages; processes that still run keep the old one.
             match std::fs::remove_file(copy) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
                 _ => std::fs::copy(original, copy).map(drop),
@@ -131,15 +131,15 @@ impl<'a> Processes<'a> {
         Ok(command)
     }
 
-    /// The command with the block's padding in its environment, and as much more as its arguments are shorter than those of the
-    /// longest variant: stacks begin at the same distance for all.
+    /// Returns the command with the block's padding in its environment, and additional padding if its arguments are
+    /// shorter than those of the longest variant, so that stacks begin at the same distance for all.
     fn padded(&self, command: Command, line: &CommandLine, planned: &PlannedRun) -> Result<Command> {
         let bytes = |variant: usize, replica: usize| -> Result<usize> {
             let program = &self.programs[variant][replica];
             let words = line.fill(
                 &self.placeholders(&PlannedRun { variant, replica: replica as u32, ..*planned }, program),
             )?;
-            // The kernel puts the program's own path onto the stack too.
+            // The kernel also puts the program's own path onto the stack.
             Ok(words.iter().map(|word| word.len() + 1).sum::<usize>() + words.first().map_or(0, String::len))
         };
         let mut longest = 0;
@@ -210,7 +210,7 @@ impl<'a> Processes<'a> {
         self.refresh(planned)?;
         let mut measurement = Measurement::default();
         let (ready_tasks, pace) = (pace::ready_tasks(), pace::look());
-        // Without perf there is one pass, which the kernel's own accounts measure.
+        // Without perf there is a single pass, measured by the kernel's own accounts.
         let none = [Vec::new()];
         let passes = if self.counters.passes.is_empty() { &none[..] } else { &self.counters.passes[..] };
         for (index, events) in passes.iter().enumerate() {
@@ -237,7 +237,7 @@ impl<'a> Processes<'a> {
                 self.run_meters(planned, workload, command, input.as_deref(), &mut measurement)?;
             }
         }
-        // perf reports a time of zero as not counted; if the other is there, the kernel accounted both.
+        // perf reports a time of zero as not counted. If the other time exists, the kernel has accounted both.
         let (user, sys) = (measurement.values.get("user"), measurement.values.get("sys"));
         if user.is_some() || sys.is_some() {
             let sum = user.unwrap_or(&0.0) + sys.unwrap_or(&0.0);
@@ -314,7 +314,7 @@ impl<'a> Processes<'a> {
         Ok(measurement)
     }
 
-    /// True if a build should print what the baseline prints.
+    /// True if a build must print the same as the baseline.
     fn prints_the_same(&self, planned: &PlannedRun) -> bool {
         let arguments = |variant: usize| &self.plan.variants[variant].arguments;
         !self.plan.run.ignore_output && arguments(planned.variant) == arguments(self.plan.baseline)
@@ -339,7 +339,8 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// As [`Self::run_server`], again where perf counted nothing: it may have come too late to a process that was ending.
+    /// Like [`Self::run_server`], but repeated if perf counted nothing, because it may have come too late to a process
+    /// that was ending.
     fn run_server_counted(
         &self,
         planned: &PlannedRun,
@@ -347,7 +348,7 @@ impl<'a> Processes<'a> {
         plan: &ServerPlan,
         events: &[&'static PerfEvent],
     ) -> Result<Measurement> {
-        // Of several events some may not have had their turn.
+        // If there are several events, some may not have been counted yet.
         let expected: Vec<&str> = events
             .iter()
             .filter(|event| event.metric == "task-clock" || event.hardware)
@@ -396,7 +397,7 @@ impl<'a> Processes<'a> {
         let before = server.account();
         let ended = observe(&client, KEPT_OF_OUTPUT)?;
         let after = server.account();
-        // perf sums up when it is interrupted; its exit code then is the signal's.
+        // perf prints its counts when it is interrupted, and then exits with the signal's code.
         let stop_counting =
             |counter: Background| counter.end(signal("INT")?, Duration::from_secs(20)).map(drop);
         counter.map(stop_counting).transpose()?;
@@ -410,7 +411,7 @@ impl<'a> Processes<'a> {
         let mut measurement = Measurement::default();
         self.read_output(workload, &ended, &mut measurement)?;
         if !events.is_empty() {
-            // These three are perf's own, not the server's.
+            // These three belong to perf, not to the server.
             let of_server: Vec<&PerfEvent> = events
                 .iter()
                 .copied()
@@ -437,7 +438,7 @@ impl<'a> Processes<'a> {
         workload.work.is_some() || self.plan.metrics.iter().any(|metric| metric.extraction.is_some())
     }
 
-    /// Work and metrics that the program prints, on standard output or standard error.
+    /// Reads work and metrics from the program's output, on standard output or standard error.
     fn read_output(
         &self,
         workload: &PlannedWorkload,
@@ -477,7 +478,7 @@ impl<'a> Processes<'a> {
     }
 }
 
-/// Paths of fresh copies: one for all links of a variant, under the name of the first.
+/// Paths of fresh copies: one for all links of a variant, named after the first.
 fn copies(programs: &[Vec<PathBuf>], scratch: &Path) -> Vec<Vec<PathBuf>> {
     let copy = |(variant, links): (usize, &Vec<PathBuf>)| {
         let name = links.first().and_then(|link| link.file_name()).unwrap_or_default();
@@ -487,8 +488,8 @@ fn copies(programs: &[Vec<PathBuf>], scratch: &Path) -> Vec<Vec<PathBuf>> {
     programs.iter().enumerate().map(copy).collect()
 }
 
-/// Attaches perf to a server's processes. One that is gone before perf comes to it is an error of perf's: so only those that were
-/// there a moment ago too are named, and it is tried again.
+/// Attaches perf to a server's processes. perf fails if a process ends before it is attached, so only processes that
+/// also existed a moment ago are named, and the attempt is repeated.
 fn attach(
     server: &Background,
     events: &[&'static PerfEvent],
@@ -511,7 +512,7 @@ fn attach(
     }
 }
 
-/// The name by which perf calls the program that it runs: the first word behind `--`.
+/// Returns perf's name for the program that it runs: the first word after `--`.
 fn under_perf(command: &Command) -> Option<String> {
     let words: Vec<String> = std::iter::once(&command.program)
         .chain(&command.arguments)
@@ -524,8 +525,9 @@ fn under_perf(command: &Command) -> Option<String> {
 
 const LATE_CLOCK: &str = "in some runs perf started its clock after the program, so these runs have no counters; --no-counters (counters = [] in a plan) measures without perf";
 
-/// perf starts its clock just after the program has begun. On a busy machine a short program may have done its work by then: a
-/// run that used more processors than there are tells so, and then the time that passed is not known.
+/// perf starts its clock just after the program has begun. On a busy machine a short program may have finished its work
+/// by then. If a run seems to have used more processors than there are, this has happened, and the elapsed time is
+/// unknown.
 fn drop_late_clock(measurement: &mut Measurement) {
     let value = |name: &str| measurement.values.get(name).copied().unwrap_or(0.0);
     let used = value("task-clock").max(value("user") + value("sys"));

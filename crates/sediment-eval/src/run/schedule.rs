@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which link runs when: the order within a block and its environment padding, from the seed and the block's number.
+//! Computes the schedule of links: the order within a block and its environment padding, from the seed and the block's
+//! number.
 
 use crate::plan::{Plan, WorkloadKind};
 use sediment_core::random::Generator;
 
-/// One run that is to be made.
+/// A planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedRun {
     /// Index of the workload.
     pub workload: usize,
     /// Index of the variant.
     pub variant: usize,
-    /// Which link of it.
+    /// Number of the variant's link.
     pub replica: u32,
     /// The block; None for a warm-up.
     pub block: Option<u32>,
-    /// Place within the block.
+    /// Position within the block.
     pub slot: u32,
     /// Bytes of environment padding, the same for the whole block.
     pub padding: u64,
 }
 
-/// Purposes of random streams: even ones for order, odd ones for padding.
+/// Purposes of random streams: even numbers for order, odd numbers for padding.
 fn purpose(block: u32, padding: bool) -> u64 {
     2 * u64::from(block) + u64::from(padding)
 }
@@ -38,7 +39,7 @@ fn workloads(plan: &Plan) -> impl Iterator<Item = usize> + '_ {
     plan.workloads.iter().enumerate().filter(runs).map(|(index, _)| index)
 }
 
-/// The runs of a block: workload after workload, in each every link once in random order.
+/// Returns the runs of a block: workload after workload, and in each every link once in random order.
 #[must_use]
 pub fn block(plan: &Plan, seed: u64, number: u32) -> Vec<PlannedRun> {
     let mut order = Generator::stream(seed, purpose(number, false));

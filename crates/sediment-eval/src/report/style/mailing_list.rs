@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A numbered list of builds with mean, sigma and improvement, as measurements are reported on mailing lists; below it Student's t of
-//! every build against the baseline, and of every two others: the comparison that such lists leave to the eye.
+//! Writes a numbered list of builds with mean, sigma and improvement, as in measurements on mailing lists. Below it is
+//! Student's t of every build compared with the baseline, and of every two others, which such lists leave to the
+//! reader.
 
 use super::super::document::ReportTable;
 use super::super::figures::NONE;
@@ -46,13 +47,13 @@ pub(super) fn mailing_list(analysis: &Analysis, workload: &WorkloadAnalysis) -> 
     Ok(text)
 }
 
-/// Six decimals, as such lists have them; of what would lose its digits that way, six significant ones.
+/// Six decimals, as in such lists; six significant digits for values that would lose their digits like this.
 fn figure(value: f64) -> String {
     const SMALL: f64 = 1e-3;
     if value == 0.0 || value.abs() >= SMALL { format!("{value:.6}") } else { format!("{value:.5e}") }
 }
 
-/// t is positive where the build is below what it is compared with, as improvements are.
+/// t is positive if the build is below the other one, just as improvements are.
 fn student(analysis: &Analysis, comparison: &Comparison) -> Vec<String> {
     let or = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     vec![

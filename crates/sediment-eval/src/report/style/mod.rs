@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The forms in which comparisons of builds were published, with what those lacked added below: tests, work done, pairs.
+//! Writes experiments in the forms of published comparisons, and adds below what these lack: tests, work done, pairs.
 
 mod mailing_list;
 mod perf_stat;
@@ -13,7 +13,7 @@ use crate::statistics::Moments;
 use crate::{Analysis, Experiment};
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// A form in which a comparison was once published.
+/// The form of a published comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Baseline, reordered and change in per cent, with instructions per cycle and per iTLB miss.
@@ -40,7 +40,7 @@ pub const STYLES: &[(&str, Style)] = &[
 /// Writes an experiment in a published form, as plain text for a terminal.
 ///
 /// # Errors
-/// When the experiment has not the builds or the metrics that the form shows.
+/// If the experiment lacks the builds or the metrics that the form shows.
 pub(super) fn style(style: Style, experiment: &Experiment, analysis: &Analysis) -> Result<String> {
     let mut text = String::new();
     for workload in &analysis.workloads {
@@ -58,7 +58,7 @@ pub(super) fn style(style: Style, experiment: &Experiment, analysis: &Analysis) 
     Ok(text)
 }
 
-/// The builds that are compared, the baseline first; probes are none.
+/// The compared builds without probes, the baseline first.
 fn builds(analysis: &Analysis) -> Vec<usize> {
     let others = (0..analysis.variants.len())
         .filter(|variant| *variant != analysis.baseline && analysis.variants[*variant].probe.is_none());
@@ -69,7 +69,7 @@ fn name(analysis: &Analysis, variant: usize) -> &str {
     &analysis.variants[variant].name
 }
 
-/// A metric by name, also as `perf stat` writes it when only user space may be counted.
+/// Finds a metric by name, also in the form of `perf stat` if only user space may be counted.
 fn find(analysis: &Analysis, name: &str) -> Option<usize> {
     let place =
         |wanted: &dyn Fn(&str) -> bool| analysis.metrics.iter().position(|metric| wanted(&metric.name));
@@ -81,7 +81,7 @@ fn moments(found: &MetricAnalysis, variant: usize) -> Option<Moments> {
     found.groups[variant].map(|group| group.moments)
 }
 
-/// The ratio of two means less one, in per cent.
+/// Returns the ratio of two means minus one, in per cent.
 fn change(found: &MetricAnalysis, variant: usize, baseline: usize) -> Option<f64> {
     let (new, old) = (moments(found, variant)?.mean, moments(found, baseline)?.mean);
     (old != 0.0).then(|| (new / old - 1.0) * 100.0)
@@ -91,7 +91,7 @@ fn nothing(what: &str) -> Error {
     Error::new(ErrorCode::Usage, format!("this style needs {what}, and the experiment has none"))
 }
 
-/// A p-value with the digits that older reports print: two significant ones.
+/// A p-value with two significant digits, as in older reports.
 fn printed_p(p: f64) -> String {
     if p > 0.0 && p < 0.01 { format!("{p:.1e}") } else { format!("{p:.2}") }
 }
@@ -107,7 +107,7 @@ fn verdict_lines(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     text
 }
 
-/// A change in per cent with a sign, and none where all its digits are zero.
+/// A change in per cent with a sign; without one if all its digits are zero.
 fn per_cent(change: Option<f64>, decimals: usize) -> String {
     let Some(change) = change else { return NONE.to_owned() };
     let text = format!("{change:+.decimals$}%");

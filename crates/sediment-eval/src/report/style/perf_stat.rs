@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks as `perf stat -r` prints them, one for each build, with the ratios it derives and the standard error of every mean; and
-//! below them what the pair of blocks leaves to the reader: change, Welch's t and p of every counter.
+//! Writes blocks in the form of `perf stat -r`, one for each build, with its derived ratios and the standard error of
+//! every mean. Below them are the change, Welch's t and p of every counter, which perf leaves to the reader.
 
 use super::super::document::ReportTable;
 use super::super::figures::{NONE, thousands};
@@ -105,7 +105,7 @@ fn standard_error(found: &Moments) -> String {
     }
 }
 
-/// Derived figures that `perf stat` prints after the number sign.
+/// Derived figures that `perf stat` prints after the `#`.
 fn derived(event: &str, mean: f64, of: &dyn Fn(&str) -> Option<f64>, analysis: &Analysis) -> Vec<String> {
     let unit = |name: &str| find(analysis, name).map_or(1.0, |at| seconds(&analysis.metrics[at].unit));
     let clock = of("task-clock").map(|clock| clock * unit("task-clock"));
@@ -141,7 +141,7 @@ fn derived(event: &str, mean: f64, of: &dyn Fn(&str) -> Option<f64>, analysis: &
         "cpu-clock" => {}
         _ => {
             notes.extend(ratio(clock).map(|rate| {
-                // As perf chooses: thousands only below a thousandth of a million.
+                // As in perf: thousands only below a thousandth of a million.
                 if rate >= 1e3 {
                     format!("{:8.3} M/sec", rate / 1e6)
                 } else {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of means with the change in per cent: one build against the baseline, and four builds of guest and host.
+//! Writes tables of means with the change in per cent: one build compared with the baseline, and four builds of guest
+//! and host.
 //!
-//! The published tables show sums over a run of fixed length, in which a faster build does more work. So rows per unit of work
-//! follow where work is counted: they can turn a table round.
+//! The published tables show sums over a run of fixed length, in which a faster build does more work. So if work is
+//! counted, rows per unit of work follow, which can reverse the result of a table.
 
 use super::super::document::ReportTable;
 use super::super::figures::{NONE, p_value};
@@ -14,7 +15,7 @@ use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::escape;
 use std::fmt::Write as _;
 
-/// The rows of the published tables behind those of the work done, in their order.
+/// The rows of the published tables after the rows of the work done, in their order.
 const ROWS: &[&str] = &[
     "cycles",
     "instructions",
@@ -59,7 +60,8 @@ pub(super) fn guest_host(analysis: &Analysis, workload: &WorkloadAnalysis) -> Re
     Ok(text)
 }
 
-/// Means of these builds, then the changes of all but the first; titles are the columns' names behind "metric".
+/// Writes the means of these builds, then the changes of all but the first; `titles` are the column names after
+/// "metric".
 fn table(
     analysis: &Analysis,
     workload: &WorkloadAnalysis,
@@ -105,7 +107,7 @@ fn table(
     Ok(aligned(&table))
 }
 
-/// Rates of work first, the published rows, other measured ones, and what is spent on a unit of work.
+/// The rows: first rates of work, then the published rows, other measured ones, and costs per unit of work.
 fn rows(analysis: &Analysis, workload: &WorkloadAnalysis) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::new();
     let rates = (0..analysis.metrics.len()).filter(|at| {
@@ -130,7 +132,7 @@ fn rows(analysis: &Analysis, workload: &WorkloadAnalysis) -> Vec<usize> {
     order
 }
 
-/// Name of a row: the short names of the published tables.
+/// Name of a row: the short name in the published tables.
 fn label(analysis: &Analysis, at: usize) -> String {
     let metric = &analysis.metrics[at];
     match metric.name.as_str() {
@@ -141,7 +143,7 @@ fn label(analysis: &Analysis, at: usize) -> String {
     }
 }
 
-/// Four significant digits; powers of ten from ten million on, as the tables have them.
+/// Four significant digits; powers of ten from ten million on, as in the published tables.
 fn figure(x: f64) -> String {
     let size = x.abs();
     if size >= 1e7 {

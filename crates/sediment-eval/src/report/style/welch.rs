@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Means with improvement, Welch's t, its degrees of freedom and p for every metric, and the coefficients of variation, tested too.
+//! Writes for every metric the means with the improvement, Welch's t, its degrees of freedom and p, and the
+//! coefficients of variation with a test.
 
 use super::super::document::ReportTable;
 use super::super::figures::{NONE, value};
