@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo sediment`: this program under the name `cargo-sediment`, which cargo calls. It optimizes the workspace of the current folder;
-//! the build command is `cargo build --release` if neither the command line nor the project file
-//! names one.
+//! `cargo sediment` calls this program by the name `cargo-sediment`. It optimizes the workspace of the current folder;
+//! the build command is `cargo build --release` if neither the command line nor the project file names one.
 
 use super::project_file;
 use sediment_core::{Error, ErrorCode, Result};
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 /// Name by which cargo finds this program.
 const NAME: &str = "cargo-sediment";
-/// Longest path of a workspace, and longest time that cargo looks for it.
+/// Longest path of a workspace, and time limit for cargo to find it.
 const LONGEST: usize = 1 << 16;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -23,7 +22,7 @@ pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Resul
     let name = Path::new(arguments.first()?).file_name()?;
     (name == NAME).then(|| {
         let given = arguments.get(1..).unwrap_or_default();
-        // cargo passes on the name of the command.
+        // cargo passes on the name of the command, too.
         let given = given.strip_prefix(&[OsString::from("sediment")]).unwrap_or(given);
         let mut words = vec!["sediment".into(), "optimize".into()];
         words.extend(given.iter().cloned());
@@ -47,7 +46,7 @@ pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Resul
     })
 }
 
-/// The definition of the commands, in which that of `optimize` has the help of `cargo sediment`.
+/// Returns the definition of the commands, with the help of `cargo sediment` for `optimize`.
 pub(in super::super) fn with_help_for_cargo(program: clap::Command) -> clap::Command {
     program.mut_subcommand("optimize", |command| {
         let about = "Optimize the programs of a Cargo workspace";
@@ -61,7 +60,7 @@ pub(in super::super) fn with_help_for_cargo(program: clap::Command) -> clap::Com
     })
 }
 
-/// Goes to the folder of the workspace: a copy of one of its packages alone could not be built.
+/// Changes to the folder of the workspace, because a copy of one of its packages could not be built by itself.
 fn enter_workspace() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));

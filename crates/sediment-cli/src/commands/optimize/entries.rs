@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The project file, in the folder of the sources.
 pub(super) const PROJECT_FILE: &str = "sediment.toml";
-/// File that remembers the done steps.
+/// File that lists the finished steps.
 pub(super) const STATE: &str = "state.json";
 pub(super) const LOCK: &str = "lock";
 pub(super) const IGNORED: &str = ".gitignore";
@@ -20,7 +20,7 @@ pub(super) const SAVED: &str = "saved";
 pub(super) const SCRIPTS: &str = "bin";
 pub(super) const FOR_GCC: &str = "gcc";
 pub(super) const FOR_CLANG: &str = "ld";
-/// Objects that are kept, if ccache is there.
+/// Folder of objects that are reused, if ccache is installed.
 pub(super) const CACHE: &str = "ccache";
 /// Entries of the first build: its (empty) folder of profiles, the wrapper's log, and the log of the build.
 pub(super) const NO_PROFILES: &str = "no-profiles";
@@ -30,7 +30,7 @@ pub(super) const BUILDING: &str = "building.log";
 pub(super) const PROFILES: &str = "profiles";
 pub(super) const LINKS_AFTER: &str = "links-after";
 pub(super) const LINKING: &str = "linking-in-order.log";
-/// Folder of the outputs of the first build, made when the second begins.
+/// Folder of the outputs of the first build, which are put there before the second one.
 pub(super) const BEFORE: &str = "before";
 /// Folder of the outputs of the second build.
 pub(super) const AFTER: &str = "after";
@@ -48,7 +48,7 @@ pub(super) const SOURCES: &str = "sources";
 /// List of the files of the tree that was copied.
 pub(super) const ORIGINALS: &str = "originals";
 
-/// All that is there at the end of the first build.
+/// Everything that exists at the end of the first build.
 pub(super) const AT_FIRST: &[&str] = &[
     STATE,
     LOCK,
@@ -65,12 +65,12 @@ pub(super) const AT_FIRST: &[&str] = &[
     BUILDING,
 ];
 
-/// A path for a file of the working folder: as text, or as bytes if it is not valid UTF-8.
+/// Converts a path for a file in the working folder: to text, or to bytes if it is not valid UTF-8.
 pub(super) fn to_json(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
 }
 
-/// A path as [`to_json`] wrote it.
+/// Reads a path that [`to_json`] wrote.
 pub(super) fn from_json(value: &Value) -> Option<PathBuf> {
     if let Some(text) = value.as_str() {
         return Some(PathBuf::from(text));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links of the outputs that differ by padding only, which the wrapper makes in the build that links in order.
+//! Links of the outputs that differ only by padding. The wrapper makes them during the build with the order.
 
 use super::links::{self, LinkedOutput};
 use super::measure::LAYOUTS;
@@ -35,8 +35,8 @@ pub(super) fn make_objects(folder: &Path, stop: &Stop, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Puts the layouts of one side next to its files, by number. `linked` has each output as it was linked; an output without layouts is used
-/// unchanged in every layout.
+/// Puts the layouts of one side next to its files, by number. `linked` has each output as the build linked it. An
+/// output without layouts is used unchanged in every layout.
 pub(super) fn collect(
     outputs: &[LinkedOutput],
     linked: &[Option<&LinkedOutput>],
@@ -61,7 +61,7 @@ pub(super) fn collect(
                 files::folder(parent)?;
             }
             match &made[index] {
-                // A run takes a copy.
+                // A link is enough, because each run makes a copy.
                 Some(made) => files::link_or_copy(&made[number], &layout)?,
                 None => files::link_or_copy(&folder.join(&inside), &layout)?,
             }

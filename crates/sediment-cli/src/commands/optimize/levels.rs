@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The levels above the order: further builds of the tree, each in a copy of its own, with the counts of blocks, with the counters of the
-//! compiler's instrumentation, or with both. Each is recorded and linked in the order of the functions that it has: with a profile, the
-//! compiler inlines and clones different functions.
+//! The levels above the order: further builds of the tree, each in a copy of its own, with block counts, with counters
+//! of the compiler's instrumentation, or with both. Each level is recorded and linked in the order of its own
+//! functions, because with a profile the compiler inlines and clones different functions.
 //!
-//! Levels are tried cheapest first. One that cannot be built, or that has nothing to gain, is passed over with the reason.
+//! Levels are tried cheapest first. A level that cannot be built, or has nothing to gain, is skipped with the reason.
 
 use super::links::LinkedOutput;
 use super::progress::{RunProgress, RunStep};
@@ -51,10 +51,11 @@ const LEAN: &[&str] = &[
 /// because each level is built in its own folder.
 const CLANG_BOTH: &[&str] = &["-mllvm", "-static-func-full-module-prefix=false"];
 const CLANG_COUNTED: &[&str] = &["-Wno-profile-instr-out-of-date", "-Wno-profile-instr-unprofiled"];
-/// Processor time of a process while callgrind counts blocks, in seconds; what runs later is not counted. And the limit of the whole.
+/// Limit of a process's CPU time while callgrind counts blocks, in seconds (later work is not counted), and limit of
+/// the whole.
 const COUNTED_SECONDS: u64 = 120;
 const SLOWDOWN: u32 = 200;
-/// Least share of a program in the processor time for which counters are tried.
+/// Counters are tried if at least this share of CPU time is spent in the program.
 const LEAST_USER: f64 = 0.1;
 
 /// The plugin that was named, or is installed.
@@ -86,7 +87,7 @@ struct LevelBuild {
     profiles: Vec<PathBuf>,
 }
 
-/// The compiler of programs and libraries, by what it signed them with.
+/// Finds the compiler of programs and libraries, by the name that it left in them.
 pub(super) fn compiler_of(outputs: &[LinkedOutput]) -> LevelCompiler {
     let has = |name: &str| {
         let signed = |output: &LinkedOutput| files::read(&output.path).map(|bytes| binary::producers(&bytes));
@@ -100,8 +101,8 @@ pub(super) fn compiler_of(outputs: &[LinkedOutput]) -> LevelCompiler {
 }
 
 impl OptimizeJob<'_> {
-    /// The compilers whose options a level sets, that of the programs first. Rust programs may contain C code, which GCC
-    /// compiles by sediment's plugin; if there is none, its options do no harm.
+    /// Returns the compilers for which a level sets options, the one of the programs first. Rust programs may contain C
+    /// code, which GCC compiles with sediment's plugin. If there is no such code, its options do no harm.
     fn compilers(&self, outputs: &[LinkedOutput]) -> Vec<LevelCompiler> {
         let main = compiler_of(outputs);
         let has_plugin = || plugin(self.arguments.gcc_plugin.as_deref()).is_ok();
@@ -109,7 +110,7 @@ impl OptimizeJob<'_> {
         std::iter::once(main).chain(further).collect()
     }
 
-    /// Builds and measures the levels, cheapest first, while there is something to gain; all that were asked for, if some were.
+    /// Builds and measures the levels, cheapest first, while there is something to gain; or all requested levels.
     pub(super) fn try_levels(&mut self, outputs: &[LinkedOutput]) -> Result<Vec<TriedLevel>> {
         let compilers = self.compilers(outputs);
         let mut tried = Vec::new();
@@ -136,7 +137,7 @@ impl OptimizeJob<'_> {
         Ok(tried)
     }
 
-    /// Why a level is not built; None if it is to be tried.
+    /// Returns the reason why a level is not built; None if it is to be tried.
     fn why_not(&self, name: LevelName, compiler: LevelCompiler, tried: &[TriedLevel]) -> Option<String> {
         if name == LevelName::Order {
             return None;
@@ -208,7 +209,7 @@ impl OptimizeJob<'_> {
         self.training(LevelName::Counters, |job| job.count(compilers))
     }
 
-    /// Measures a level against the first build; figures of each command.
+    /// Measures a level, compared with the first build, and returns the figures of each command.
     fn measure(
         &mut self,
         level: &TriedLevel,
@@ -251,7 +252,7 @@ impl OptimizeJob<'_> {
         }
     }
 
-    /// A training build, unless it was done before.
+    /// Makes a training build, unless it exists already.
     fn training(
         &mut self,
         name: LevelName,
@@ -273,7 +274,7 @@ impl OptimizeJob<'_> {
         Ok(level)
     }
 
-    /// The working folder of a build for a level.
+    /// Returns the working folder of a build for a level.
     fn folder_of(&self, name: &str) -> Result<PathBuf> {
         let folder = files::folder(&self.state.path(entries::BUILDS))?.join(name);
         files::folder(&folder)?.canonicalize().map_err(|error| files::unreadable(&folder, &error))
@@ -289,7 +290,7 @@ impl OptimizeJob<'_> {
         let folder = self.folder_of(name)?;
         let mut job =
             OptimizeJob::begin(arguments, self.original.clone(), &folder, words, self.stop, self.ui)?;
-        // As deep as the first copy: training commands may name files by paths that lead out of it.
+        // The copy is as deep as the first one: training commands may use relative paths that lead out of it.
         job.tree = self.state.path(&format!("{}-{name}", entries::TREE));
         job.progress = self.progress.of_level(name);
         job.prepare()?;
@@ -298,7 +299,7 @@ impl OptimizeJob<'_> {
         Ok((job, outputs))
     }
 
-    /// Counters of a build that each compiler instrumented, under the training commands.
+    /// Counts a build that each compiler instrumented, under the training commands.
     fn count(&self, compilers: &[LevelCompiler]) -> Result<LevelBuild> {
         let arguments = self.arguments.of_level();
         let runs = self.folder_of("counting-runs")?;
@@ -307,7 +308,7 @@ impl OptimizeJob<'_> {
             counting.add(*compiler, counting_words(*compiler, text(&runs)?));
         }
         let (job, outputs) = self.build_with(&arguments, "counting", counting)?;
-        // Programs that the build itself ran are not training.
+        // Runs of programs during the build are not training.
         let _ = std::fs::remove_dir_all(&runs);
         job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let mut level = LevelBuild { words: CompilerWords::default(), profiles: Vec::new() };
@@ -326,7 +327,7 @@ impl OptimizeJob<'_> {
                 if error.kind() == ErrorKind::Interrupted {
                     return Err(error);
                 }
-                // A compiler of the mixture may have compiled nothing that ran.
+                // One of several compilers may have compiled nothing that ran.
                 done = done.and(Err(error));
                 continue;
             }
@@ -336,7 +337,7 @@ impl OptimizeJob<'_> {
         if level.profiles.is_empty() { done.map(|()| level) } else { Ok(level) }
     }
 
-    /// Options for a compiler to optimise by the counters in a file.
+    /// Returns the options with which a compiler optimises by the counters in a file.
     fn words_of_counters(&self, compiler: LevelCompiler, counters: &str) -> Result<Vec<String>> {
         Ok(match compiler {
             LevelCompiler::Gcc => {
@@ -353,8 +354,8 @@ impl OptimizeJob<'_> {
         })
     }
 
-    /// Counts the blocks of a build that numbers them; `words` are the compilers' options of the level below. For the
-    /// first level of GCC, this build is the first build, with the files `outputs`.
+    /// Counts the blocks of a build that numbers them; `words` are the compilers' options of the level below. For GCC's
+    /// first level, this build is the first build, with the files `outputs`.
     fn count_blocks(
         &self,
         name: &str,
@@ -420,7 +421,7 @@ impl OptimizeJob<'_> {
         self.words.of(LevelCompiler::Gcc).iter().any(|word| word == blocks_words(LevelCompiler::Gcc)[0])
     }
 
-    /// The profile of the blocks of a build, by callgrind under the training commands.
+    /// Makes the profile of a build's blocks, by callgrind under the training commands.
     fn record_blocks(
         &self,
         arguments: &Arguments,
@@ -445,7 +446,7 @@ impl OptimizeJob<'_> {
         }
         let trained = self.train("counting blocks", arguments.timeout.saturating_mul(SLOWDOWN), progress);
         drop(stand_ins);
-        // The limit ends processes by a signal, which their command may take for a failure.
+        // The limit ends processes by a signal, which the command may consider a failure.
         match trained {
             Err(error) if limit.is_none() || error.kind() == ErrorKind::Interrupted => return Err(error),
             _ => {}
@@ -468,7 +469,7 @@ impl OptimizeJob<'_> {
         Ok(profile)
     }
 
-    /// Runs the training commands without a recording; their processor time in seconds.
+    /// Runs the training commands without a recording, and returns their CPU time in seconds.
     fn train(&self, doing: &str, limit: std::time::Duration, progress: &RunProgress) -> Result<f64> {
         let mut seconds = 0.0;
         for (index, (line, _)) in self.arguments.trainings().enumerate() {
@@ -483,7 +484,7 @@ impl OptimizeJob<'_> {
         Ok(seconds)
     }
 
-    /// Runs a command of this program.
+    /// Runs a command of sediment.
     fn sediment(&self, words: &[OsString]) -> Result<()> {
         let mut all = vec![files::own_program()?.into_os_string()];
         all.extend(words.iter().cloned());
@@ -491,7 +492,7 @@ impl OptimizeJob<'_> {
         self.place(Vec::new()).run("the import of counts", &all, UNLIMITED, &log).map(|_| ())
     }
 
-    /// Makes the profile of the files of counters in a folder.
+    /// Makes a profile of the counter files in a folder.
     fn import_counters(&self, folder: &Path, outputs: &[LinkedOutput], profile: &Path) -> Result<()> {
         let mut import: Vec<OsString> = ["-q", "import"].map(OsString::from).to_vec();
         import.push(folder.into());
@@ -502,7 +503,7 @@ impl OptimizeJob<'_> {
         self.sediment(&import)
     }
 
-    /// Exports a profile for the compiler. Counts are first converted to shares, just as in the shipped profile.
+    /// Exports a profile for the compiler. Counts are first converted to shares, as in the shipped profile.
     fn export(&self, profile: &Path, format: &str, file: &Path) -> Result<()> {
         let shares = self.state.path("shares.gv");
         let run = |words: &[&str], files: [&Path; 2]| {
@@ -514,8 +515,8 @@ impl OptimizeJob<'_> {
         run(&["export", "--format", format], [&shares, file])
     }
 
-    /// Builds a level, records it, and links it in its own order; the folder of its outputs, and the profile that its
-    /// build needs.
+    /// Builds a level, records it, and links it in its own order. Returns the folder of its outputs, and the profile
+    /// that its build needs.
     fn build_level(
         &mut self,
         name: LevelName,
@@ -527,7 +528,8 @@ impl OptimizeJob<'_> {
         job.record(&built)?;
         job.profile(&mut built)?;
         built.retain(|output| output.label.is_some());
-        // Linked by the profile that the level is shipped with: a function with counters alone has a place in the order, too.
+        // It is linked with the profile with which the level is shipped, because functions that have only counters are
+        // also in the order.
         let profile = job.state.path(entries::PROFILES).join("profile.gv");
         job.add_counts(&profile, &level.profiles)?;
         job.link_in_order(&built)?;
@@ -558,7 +560,7 @@ impl OptimizeJob<'_> {
     }
 }
 
-/// Why this level need not be tried after the simpler ones; `None` if it should be tried.
+/// Returns the reason why this level need not be tried after the simpler ones; `None` if it should be tried.
 fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
     let figure = |level: &TriedLevel, of: &str, key: &str| {
         let all: Option<Vec<f64>> = level.rows.iter().map(|row| row[of][key].as_f64()).collect();
@@ -587,7 +589,8 @@ fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
     }
 }
 
-/// Words for a compiler to number blocks, and to place them by counts, which end in a file's path.
+/// The options with which a compiler numbers blocks, and those with which it places them by counts. Both end with the
+/// path of a file.
 fn blocks_words(compiler: LevelCompiler) -> [&'static str; 2] {
     match compiler {
         LevelCompiler::Gcc => ["-fplugin-arg-sediment-blocks", "-fplugin-arg-sediment-profile="],
@@ -598,7 +601,7 @@ fn blocks_words(compiler: LevelCompiler) -> [&'static str; 2] {
     }
 }
 
-/// Words for the first build: GCC with the plugin numbers blocks, which changes no code, if they may be counted later.
+/// Options for the first build: if blocks may be counted later, GCC numbers them by the plugin, which changes no code.
 pub(super) fn first_words(arguments: &Arguments) -> CompilerWords {
     let mut words = CompilerWords::default();
     if let (false, true, Ok(plugin)) =
@@ -610,7 +613,7 @@ pub(super) fn first_words(arguments: &Arguments) -> CompilerWords {
     words
 }
 
-/// Options for a compiler to instrument; `runs` is the folder for the counts of LLVM's compilers.
+/// The options with which a compiler instruments; `runs` is the folder for the counts of LLVM's compilers.
 fn counting_words(compiler: LevelCompiler, runs: &str) -> Vec<String> {
     match compiler {
         LevelCompiler::Gcc => owned(COUNTING).collect(),

@@ -16,11 +16,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A linked file in the tree, and the same file under further names.
+/// A linked file in the tree, and its further names.
 #[derive(Debug, Clone)]
 pub(super) struct LinkedOutput {
     pub(super) path: PathBuf,
-    /// Copies and hard links of it elsewhere in the tree, such as cargo and `make install` make.
+    /// Copies and hard links of it elsewhere in the tree, as made by cargo and `make install`.
     pub(super) copies: Vec<PathBuf>,
     /// Label of its profile.
     pub(super) label: Option<String>,
@@ -31,18 +31,18 @@ impl LinkedOutput {
         files::base_name(&self.path)
     }
 
-    /// The file and its further names, for the state of the run.
+    /// Converts the file and its further names to JSON, for the state of the run.
     pub(super) fn to_json(&self) -> Value {
         self.paths().map(entries::to_json).collect()
     }
 
-    /// An output as [`Self::to_json`] wrote it.
+    /// Reads an output that [`Self::to_json`] wrote.
     pub(super) fn from_json(value: &Value) -> Option<Self> {
         let mut paths = value.as_array()?.iter().filter_map(entries::from_json);
         Some(Self { path: paths.next()?, copies: paths.collect(), label: None })
     }
 
-    /// The name that people know it by: cargo links `target/release/deps/prog-HASH`, and calls it `target/release/prog`.
+    /// The name that users know: cargo links `target/release/deps/prog-HASH`, and calls it `target/release/prog`.
     pub(super) fn known_as(&self) -> &Path {
         self.paths()
             .min_by_key(|path| (files::base_name(path).len(), path.as_os_str().len()))
@@ -55,11 +55,11 @@ impl LinkedOutput {
     }
 }
 
-/// Lists the outputs in a log that exist and are in the tree.
+/// Lists the outputs in a log that still exist and are in the tree.
 pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<LinkedOutput> {
     let mut outputs: BTreeMap<PathBuf, LinkedOutput> = BTreeMap::new();
     for output in read(log).keys() {
-        // libtool links a library for installation as NAMET, and renames it.
+        // libtool links a library for installation as NAMET, then renames it.
         let renamed = output.strip_suffix('T').unwrap_or(output);
         let path = [output.as_str(), renamed].map(PathBuf::from).into_iter().find(|path| path.is_file());
         let Some(path) = path.and_then(|path| path.canonicalize().ok()) else { continue };
@@ -78,17 +78,17 @@ pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<LinkedOutput>
     outputs.into_values().collect()
 }
 
-/// Name of a file in the log's folder that is as old as the build.
+/// A file in the log's folder whose time is the beginning of the build.
 const BEGUN: &str = "begun";
 
-/// Remembers when a build begins; one that continues began before.
+/// Records the beginning of a build. If a build continues, its first beginning counts.
 pub(super) fn begin(log: &Path) -> Result<()> {
     let begun = files::folder(log)?.join(BEGUN);
     if begun.exists() { Ok(()) } else { files::write_owned(&begun, b"") }
 }
 
-/// True if the build made a file from an output: it is the same file, or equal and changed since the build began. A
-/// file that existed before the build, such as an expected result in the sources, does not count.
+/// True if the build made a file from an output: it is the same file, or has equal content and changed since the build
+/// began. A file that existed before the build, such as an expected result in the sources, does not count.
 fn is_copy(output: &Path, path: &Path, log: &Path) -> bool {
     let (Ok(output_is), Ok(path_is)) = (fs::metadata(output), fs::metadata(path)) else { return false };
     let file = |found: &fs::Metadata| (found.dev(), found.ino());
@@ -100,7 +100,7 @@ fn is_copy(output: &Path, path: &Path, log: &Path) -> bool {
     file(&output_is) == file(&path_is) || output_is.len() == path_is.len() && is_new() && is_equal()
 }
 
-/// The links in a log by output, each as it was done last.
+/// Reads the links in a log by output; only the last link of each.
 pub(super) fn read(log: &Path) -> BTreeMap<String, Value> {
     let bytes = fs::read(log.join(LINKS)).unwrap_or_default();
     let lines = String::from_utf8_lossy(&bytes).into_owned();
@@ -108,7 +108,7 @@ pub(super) fn read(log: &Path) -> BTreeMap<String, Value> {
     entries.filter_map(|entry| Some((entry["output"].as_str()?.to_owned(), entry))).collect()
 }
 
-/// A path of the log without links and `..`, where its folder is there.
+/// Resolves a path of the log, without links and `..`, if its folder exists.
 pub(super) fn resolved(path: &Path) -> Option<PathBuf> {
     Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
@@ -124,12 +124,12 @@ pub(super) fn of_output<'a>(log: &'a BTreeMap<String, Value>, output: &LinkedOut
     log.iter().find(|(path, _)| is_its(path)).map(|(_, link)| link)
 }
 
-/// True if an output was linked without an order because none is better, by its entry in the log.
+/// True if an output was linked without an order because none is better, according to its log entry.
 pub(super) fn is_best_as_linked(link: Option<&Value>) -> bool {
     link.is_some_and(|link| link["outcome"] == BEST_AS_LINKED)
 }
 
-/// Why an output is not in order, by its entry in the log; None if it is.
+/// Returns the reason why an output is not in order, according to its log entry; None if it is.
 pub(super) fn why_not_ordered(link: Option<&Value>) -> Option<String> {
     match link {
         Some(link) if link["outcome"] == "ordered" => None,
@@ -143,7 +143,7 @@ pub(super) fn lacks_sections(link: Option<&Value>) -> bool {
     link.is_some_and(|link| link["code"] == ErrorCode::NoOwnSection.text())
 }
 
-/// Warns of an ordered output where most of the profiled functions have no sections of their own.
+/// Warns of an ordered output in which most profiled functions have no section of their own.
 pub(super) fn tell_of_few_sections(name: &str, link: Option<&Value>, ui: &Ui) {
     let Some(link) = link else { return };
     let left_out = link["left_out"].as_array().into_iter().flatten();
@@ -160,7 +160,7 @@ pub(super) fn tell_of_few_sections(name: &str, link: Option<&Value>, ui: &Ui) {
     }
 }
 
-/// Finds the label of each output in a profile: by the name of the file, or one of its copies.
+/// Finds the label of each output in a profile, by the name of the file or of one of its copies.
 pub(super) fn label(outputs: &mut [LinkedOutput], profile: &Profile) {
     let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     for output in outputs {
@@ -170,7 +170,7 @@ pub(super) fn label(outputs: &mut [LinkedOutput], profile: &Profile) {
     }
 }
 
-/// Removes outputs, and what libtool made of them: the build then links them again.
+/// Removes outputs, and the files that libtool made from them, so that the build links them again.
 pub(super) fn remove<'a>(outputs: impl Iterator<Item = &'a LinkedOutput>) -> Result<()> {
     for output in outputs {
         for path in output.paths() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The training commands before and after, in the same tree: the outputs of the builds take turns under their names. What cachegrind simulates
-//! of all processes tells whether time can differ at all; then processor time, or cycles where perf counts them, is judged over links that
-//! differ by padding only.
+//! Measures the training commands before and after, in the same tree: the outputs of the two builds take turns under
+//! their names. A simulation of all processes by cachegrind shows if the time can differ at all. Then CPU time, or
+//! cycles if perf counts them, is judged over links that differ only by padding.
 
 use super::links::LinkedOutput;
 use super::progress::{self, MeasurementProgress, RunProgress};
@@ -25,29 +25,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Limit of the CPU seconds of a process under valgrind (only the beginning of longer work is simulated), and the
-/// approximate slowdown under valgrind.
+/// Limit of the CPU seconds of a process under valgrind, so that only the beginning of longer work is simulated; and
+/// the approximate slowdown under valgrind.
 const SIMULATED: u64 = 30;
 const SLOWDOWN: f64 = 50.0;
-/// Figures of shortened work are per this many instructions; and the least time of an instruction in nanoseconds: three
-/// a cycle, at 3.3 GHz.
+/// Figures of shortened work are given per this many instructions; and the least time of an instruction in nanoseconds:
+/// three per cycle, at 3.3 GHz.
 const PER: u64 = 1_000_000_000;
 const INSTRUCTION: f64 = 0.1;
-/// Key of a row whose figures are per [`PER`] instructions, with the seconds that were simulated.
+/// Key of a row with figures per [`PER`] instructions; it has the simulated seconds.
 pub(super) const SHORTENED: &str = "simulated_seconds";
 /// Least CPU seconds per measured value. Shorter commands are repeated, at most [`OFTEN`] times.
 const LEAST: f64 = 0.05;
 const OFTEN: f64 = 50.0;
-/// Bytes of a command's output that are compared.
+/// Number of bytes of a command's output that are compared.
 const COMPARED: usize = 1 << 20;
-/// Event that judges where it is counted, and the name of a figure.
+/// The event that is judged if it is counted, and the name of its figure.
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
 /// Key that is true if the command printed a different result with the new build.
 pub(super) const OTHER_OUTPUT: &str = "other_output";
 /// Simulated caches.
 const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
-/// Folder of links that differ by padding, in the folder of a side.
+/// Folder of the links that differ by padding, in the folder of a side.
 pub(super) const LAYOUTS: &str = "layouts";
 
 /// Returns the longest time of simulations for commands of this many seconds: for each cache, before and after.
@@ -60,15 +60,15 @@ pub(super) fn longest_count(seconds: f64) -> f64 {
     (2.0 * SLOWDOWN * seconds).min(4.0 * SIMULATED as f64)
 }
 
-/// Comparison of the outputs of two builds, in the tree.
+/// Compares the outputs of two builds, in the tree.
 pub(super) struct OutputBench<'a> {
     pub(super) place: RunPlace<'a>,
     pub(super) outputs: &'a [LinkedOutput],
-    /// Folders of the outputs: before, and of a level; in each one its layouts, if there are any.
+    /// Folders of the outputs: before, and of a level; each contains its layouts, if there are any.
     pub(super) sides: [PathBuf; 2],
-    /// Figures of the same commands for another level, from which those before are taken.
+    /// Figures of the same commands for another level. The figures before are taken from them.
     pub(super) known: &'a [Value],
-    /// Counted in each run; none where perf does not count here.
+    /// Events counted in each run; none if perf cannot count here.
     pub(super) events: Vec<&'static PerfEvent>,
     pub(super) limit: Duration,
     /// Time to measure all commands.
@@ -80,11 +80,11 @@ pub(super) struct OutputBench<'a> {
     pub(super) ui: &'a Ui,
 }
 
-/// Costs of a run, and what it printed.
+/// Costs of a run, and its output.
 #[derive(Debug, Clone)]
 struct Cost {
     seconds: f64,
-    /// Share of the kernel in the time of the processes that the command waited for.
+    /// The kernel's share in the CPU time of the processes that the command waited for.
     system: f64,
     cycles: Option<f64>,
     wall: f64,
@@ -93,12 +93,12 @@ struct Cost {
 
 /// Rounds of runs of all layouts.
 struct MeasuredRounds {
-    /// In seconds of processor time, or cycles.
+    /// Costs in seconds of CPU time, or in cycles.
     rounds: Vec<Round>,
     /// True if all runs counted cycles, which do not depend on speed and clocks.
     by_cycles: bool,
     took: Duration,
-    /// True if a run had more processor time than there was, or the wall clock was set.
+    /// True if a run seemed to have more CPU time than possible, or if the wall clock was set.
     jumped: bool,
     /// Change of the processor's speed, as a share.
     pace: f64,
@@ -108,14 +108,14 @@ struct MeasuredRounds {
     disturbances: Vec<String>,
 }
 
-/// Events for [`OutputBench::events`]: cycles, where perf counts them.
+/// The events for [`OutputBench::events`]: cycles, if perf can count them.
 pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static PerfEvent>> {
     let counters = perf_stat::survey(Some(&[CYCLES.to_owned()]), scratch, stop)?;
     Ok(counters.passes.concat().into_iter().filter(|event| event.hardware).collect())
 }
 
 impl OutputBench<'_> {
-    /// Measures each command; the outputs before stay in place.
+    /// Measures each command. The outputs of the first build are in place afterwards.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
         let measured: Result<Value> =
@@ -169,7 +169,7 @@ impl OutputBench<'_> {
         Ok(row)
     }
 
-    /// Rounds of runs of all layouts. `once` has a run of each side.
+    /// Runs rounds of all layouts. `once` has a run of each side.
     fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<MeasuredRounds> {
         let layouts = self.sides.each_ref().map(|side| layouts(side));
         let counts = layouts.each_ref().map(Vec::len);
@@ -218,17 +218,17 @@ impl OutputBench<'_> {
         Ok(MeasuredRounds { rounds, by_cycles, took, jumped, pace, overload, disturbances })
     }
 
-    /// True if the command prints another result after; not if it never prints the same.
+    /// True if the command prints another result after the change. False if its output always differs.
     fn prints_another(&self, line: &str, once: &[Cost]) -> Result<bool> {
         if once.iter().all(|cost| cost.printed == once[0].printed) {
             return Ok(false);
         }
-        // A command that prints its time prints something else each time.
+        // A program that prints its run time has a different output each time.
         Ok(self.timed(&self.sides[0], line, COMPARED)?.printed == once[0].printed)
     }
 
-    /// Processor time and cycles of a command with all that it starts, daemons among them, by the outputs in a folder. So many bytes of
-    /// what it prints are kept.
+    /// Returns CPU time and cycles of a command with everything that it starts, including daemons, with the outputs in
+    /// a folder. `keep`: number of bytes kept of its output.
     fn timed(&self, folder: &Path, line: &str, keep: usize) -> Result<Cost> {
         self.put(folder)?;
         let mut command = self.place.command(&runs::in_shell(line), self.limit);
@@ -254,7 +254,7 @@ impl OutputBench<'_> {
         Ok(Cost { seconds, system, cycles, wall, printed: ended.output })
     }
 
-    /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own,
+    /// Copies the outputs in a folder into the tree, each under all of its names. Each name gets a file of its own,
     /// because a build that copies one to the other may follow.
     fn put(&self, folder: &Path) -> Result<()> {
         for (index, output) in self.outputs.iter().enumerate() {
@@ -267,7 +267,7 @@ impl OutputBench<'_> {
                     files::folder(&folder.join("copies"))?;
                     files::copy(&saved, &kept)?;
                 }
-                // Which physical pages a file has decides on cache misses: each run has a fresh copy.
+                // The physical pages of a file affect cache misses, so each run has a fresh copy.
                 files::copy(&kept, path)?;
             }
         }
@@ -303,8 +303,8 @@ impl OutputBench<'_> {
         Ok(Simulation { figures, is_shortened })
     }
 
-    /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone. Of work
-    /// that is shortened, processes end early, and those that begin late are not simulated.
+    /// Returns the misses of a simulated cache, summed over the processes that run an output, or over all processes if
+    /// there are only libraries. If the work is shortened, processes end early, and late ones are not simulated.
     fn misses(&self, side: &Path, line: &str, cache: SimulatedCache, is_shortened: bool) -> Result<Totals> {
         self.put(side)?;
         let folder = files::folder(&self.scratch.join("cachegrind"))?;
@@ -316,7 +316,7 @@ impl OutputBench<'_> {
         let command = if stand_ins.is_empty() { command.under("valgrind", valgrind) } else { command };
         self.ui.detail(&format!("simulating misses ({}): {line}", files::base_name(side)));
         let ended = run(&command, 0).and_then(|ended| {
-            // The limit ends processes by a signal, which their command may take for a failure.
+            // The limit ends processes by a signal, which the command may consider a failure.
             if is_shortened && ended.outcome != Outcome::Stopped {
                 Ok(ended)
             } else {
@@ -332,7 +332,7 @@ impl OutputBench<'_> {
         sum
     }
 
-    /// Sum of the files that valgrind left in a folder: those of the outputs, if there are any.
+    /// Returns the sum of valgrind's files in a folder: of those for the outputs, if there are any.
     fn sum(&self, folder: &Path) -> Result<Totals> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(folder))
@@ -358,7 +358,7 @@ impl OutputBench<'_> {
     }
 }
 
-/// Folders of the layouts of a side, or the side itself where there are none.
+/// The folders of a side's layouts, or the side itself if there are none.
 fn layouts(side: &Path) -> Vec<PathBuf> {
     let numbered = (1..).map(|number| side.join(LAYOUTS).join(number.to_string()));
     let layouts: Vec<PathBuf> = numbered.take_while(|path| path.is_dir()).collect();
@@ -378,8 +378,8 @@ fn side_of(row: &Value, side: &str) -> Map<String, Value> {
     figures.map(|(name, both)| (name.clone(), both[side].clone())).collect()
 }
 
-/// Puts simulated figures into a row, and the worth of saved and lost misses. Returns the larger worth, as a share of
-/// the processor time.
+/// Adds simulated figures to a row, and the worth of saved and lost misses. Returns the larger worth, as a share of CPU
+/// time.
 fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 {
     let [before, after] = &simulation.figures;
     let mut both = json!({});
@@ -401,7 +401,7 @@ fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 
     gained.max(lost)
 }
 
-/// Puts what the rounds say of the build after into its figures.
+/// Adds the result of the rounds for the new build to its figures.
 fn put_judged(cpu: &mut Value, measured: &MeasuredRounds) {
     let rounds = &measured.rounds;
     cpu["rounds"] = json!(rounds.len());
@@ -420,7 +420,7 @@ fn put_judged(cpu: &mut Value, measured: &MeasuredRounds) {
     }
 }
 
-/// The judgement, or why there is none.
+/// Returns the judgement, or the reason why there is none.
 fn judgement(measured: &MeasuredRounds) -> std::result::Result<Judgement, String> {
     if let Some(why) = measured.overload.as_ref().filter(|_| !measured.by_cycles) {
         return Err(why.clone());
@@ -441,7 +441,7 @@ fn judgement(measured: &MeasuredRounds) -> std::result::Result<Judgement, String
 mod tests {
     use super::*;
 
-    /// Rounds of a build that takes a tenth less.
+    /// Makes rounds of a build that takes a tenth less.
     fn measured() -> MeasuredRounds {
         let round = |number: usize| {
             let cost =

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment optimize`: from a source tree to an ordered, verified and measured program, in one command.
+//! `sediment optimize` makes an ordered, verified and measured program from a source tree, in one command.
 //!
-//! The tree is copied, built through the linker's wrapper, and recorded under the training commands; what has a profile is linked
-//! again in order, verified, and measured against the first build. Steps that are done are remembered in the working folder.
+//! The tree is copied, built through the linker's wrapper, and recorded under the training commands. Programs and
+//! libraries with a profile are linked again in order, verified, and compared with the first build. The working folder
+//! lists the finished steps.
 
 mod cargo;
 mod entries;
@@ -115,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let tree = std::env::current_dir()
         .and_then(|here| here.canonicalize())
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot find the current folder: {error}")))?;
-    // Compared with other paths, also before it is there.
+    // It is compared with other paths, even before it exists.
     let work = tree.join(&arguments.work);
     let work = work.canonicalize().ok().or_else(|| links::resolved(&work)).unwrap_or(work);
     if arguments.undo {
@@ -163,12 +164,12 @@ impl Arguments {
         self.keep_profile.as_deref().map_or(Ok(()), files::expect_to_write)
     }
 
-    /// True if the levels were named, and are all tried.
+    /// True if the user named the levels, which are all tried then.
     fn are_fixed(&self) -> bool {
         self.pgo || self.ship.is_some() || !self.level.is_empty()
     }
 
-    /// True if a level is to be tried, should there be something to gain.
+    /// True if a level is to be tried when there is something to gain.
     fn wants(&self, level: LevelName) -> bool {
         let is_named = self.level.contains(&level) || self.ship == Some(level);
         is_named || self.pgo || !self.are_fixed()
@@ -229,9 +230,9 @@ fn check_folders(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> 
 /// A run of the command.
 struct OptimizeJob<'a> {
     arguments: &'a Arguments,
-    /// Tree that is built: the copy, or with --in-place the tree itself.
+    /// The tree that is built: the copy, or with --in-place the tree itself.
     tree: PathBuf,
-    /// Tree that the command was started in.
+    /// The tree in which the command was started.
     original: PathBuf,
     /// Further options of a level, for a compiler.
     words: CompilerWords,
@@ -253,7 +254,7 @@ impl<'a> OptimizeJob<'a> {
         check_folders(arguments, &original, work)?;
         let own = arguments.keep_profile.as_ref().map(|path| original.join(path));
         let files = tree::files(&original, work, own.as_deref());
-        // A build in place changes its tree.
+        // A build in place changes its own tree.
         let stamp = if arguments.in_place { 0 } else { tree::stamp(&files) };
         let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
         let mut request = json!({
@@ -311,7 +312,7 @@ impl<'a> OptimizeJob<'a> {
         }
     }
 
-    /// Copies the tree, or saves what a build in place rewrites; makes the compilers' scripts.
+    /// Copies the tree, or saves the files that a build in place rewrites; makes the compilers' scripts.
     fn prepare(&mut self) -> Result<()> {
         if self.state.has_done("prepare") {
             return Ok(());
@@ -360,7 +361,7 @@ impl<'a> OptimizeJob<'a> {
         if self.arguments.in_place {
             sources::save(&sources::after_build(&before, &after), &self.state.path(entries::SOURCES))?;
         }
-        // An interrupted second build leaves some of them removed.
+        // An interrupted second build may have removed some of them.
         let outputs = links::outputs(&log, &self.tree, &self.work());
         if self.arguments.in_place {
             undo::remember(&outputs, &self.tree, &self.work())?;
@@ -371,7 +372,7 @@ impl<'a> OptimizeJob<'a> {
         self.state.done("build", json!(took))
     }
 
-    /// The files of the tree that is built.
+    /// Lists the files of the built tree.
     fn files(&self) -> tree::FileStamps {
         self.files_of(&self.tree)
     }
@@ -381,7 +382,7 @@ impl<'a> OptimizeJob<'a> {
         tree::files(tree, &self.work(), own.as_deref())
     }
 
-    /// Fails where the build of the copy wrote out of it: into the tree itself, or into the working folder around it.
+    /// Fails if the build of the copy wrote to the original tree, or to the working folder around the copy.
     fn must_stay_in_copy(&self, log: &Path) -> Result<()> {
         if self.arguments.in_place {
             return Ok(());
@@ -409,7 +410,7 @@ impl<'a> OptimizeJob<'a> {
         Err(Error::new(ErrorCode::ProgramFailed, what).with_input(files::display(&path)).with_hint(hint))
     }
 
-    /// Names a file of the tree itself that changed while the copy was built.
+    /// Warns of a file of the original tree that changed while the copy was built.
     fn tell_of_changed_original(&self) {
         if self.arguments.in_place {
             return;
@@ -424,7 +425,7 @@ impl<'a> OptimizeJob<'a> {
         }
     }
 
-    /// Names the linked files that the build made or changed, and that the wrapper did not see or that are elsewhere.
+    /// Names the linked files that the build made or changed, but that the wrapper did not see or that are elsewhere.
     fn tell_of_missed(&self, log: &Path, before: &tree::FileStamps, after: &tree::FileStamps) {
         let seen = links::outputs(log, &self.tree, &self.work());
         if seen.is_empty() {
@@ -433,7 +434,7 @@ impl<'a> OptimizeJob<'a> {
         let is_seen = |path: &Path| seen.iter().any(|output| output.paths().any(|known| known == path));
         let is_older = |path: &Path| before.get(path).is_some_and(|stamp| after.get(path) == Some(stamp));
         let linked = tree::linked_files(&self.tree, &self.work());
-        // CMake's own tests of compilers.
+        // These are CMake's own tests of compilers.
         let is_test = |path: &Path| path.components().any(|part| part.as_os_str() == "CMakeFiles");
         let missed = linked.iter().filter(|path| !is_seen(path) && !is_older(path) && !is_test(path));
         let missed: Vec<&PathBuf> = missed.collect();
@@ -474,7 +475,7 @@ impl<'a> OptimizeJob<'a> {
         usage.map(|usage| usage.wall.as_secs_f64())
     }
 
-    /// The programs and libraries that the first build linked.
+    /// Returns the programs and libraries that the first build linked.
     fn outputs(&self) -> Result<Vec<LinkedOutput>> {
         let outputs = self.state.outputs();
         if outputs.is_empty() {
@@ -496,14 +497,14 @@ impl<'a> OptimizeJob<'a> {
         Ok(outputs)
     }
 
-    /// Prints before the link the outputs whose order can save little time.
+    /// Prints the outputs whose order can save little time, before the link.
     fn tell_of_little_worth(&self, outputs: &[LinkedOutput], profile: &Profile) {
         for output in outputs.iter().filter(|_| !self.state.has_done("order")) {
             let (Ok(binary), Some(label)) = (inputs::read_binary(&output.path), &output.label) else {
                 continue;
             };
             let selection = inputs::selection(Some(&binary), label, None);
-            // If an order is impossible, the link prints the reason.
+            // If no order is possible, the link prints the reason.
             if let Ok(Some(worth)) = gain::little_worth(profile, &selection) {
                 let (name, worth) = (output.name(), judge::worth_in_words(worth));
                 self.ui.note(&format!("{name}: the iTLB misses that an order saves are {worth}"));
@@ -511,7 +512,7 @@ impl<'a> OptimizeJob<'a> {
         }
     }
 
-    /// Links what has a profile again.
+    /// Links the outputs that have a profile again.
     fn link_in_order(&mut self, outputs: &[LinkedOutput]) -> Result<()> {
         if self.state.has_done("order") {
             return Ok(());
@@ -548,7 +549,7 @@ impl<'a> OptimizeJob<'a> {
         self.state.done("order", json!(took))
     }
 
-    /// Fails where nothing was linked in order that should have been, and warns where few functions could be.
+    /// Fails if no output that should be ordered was linked in order, and warns if only few functions could be placed.
     fn must_be_ordered(&self, outputs: &[LinkedOutput], log: &Path) -> Result<()> {
         let log = links::read(log);
         let (mut whys, mut lacks_sections) = (Vec::new(), false);
@@ -577,7 +578,7 @@ impl<'a> OptimizeJob<'a> {
         Err(Error::new(ErrorCode::NotOrdered, "nothing was linked in order").with_hint(whys.join("\n")))
     }
 
-    /// Puts the shipped files, and those of the other levels, where they are found, and says what was done.
+    /// Puts the shipped files, and those of the other levels, into the folders for users, and prints the summary.
     fn summarize(
         &mut self,
         outputs: &[LinkedOutput],
@@ -597,7 +598,7 @@ impl<'a> OptimizeJob<'a> {
     }
 }
 
-/// Place of a copy of an output, under its own name.
+/// Path of an output's copy, under its own name.
 fn saved(folder: &Path, index: usize, output: &LinkedOutput) -> Result<PathBuf> {
     Ok(files::folder(&folder.join(index.to_string()))?.join(output.name()))
 }

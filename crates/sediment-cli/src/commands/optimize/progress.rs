@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Says what runs: on a terminal by a line that goes when it is done, elsewhere by a line for each step, with the time so far.
+//! Shows the current step: on a terminal in a line that disappears after the step, elsewhere in a line for each step,
+//! with the time so far.
 
 use super::Arguments;
 use crate::ui::Ui;
@@ -7,7 +8,7 @@ use indicatif::ProgressBar;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A step of a run, with its place among those of its kind.
+/// A step of a run, with its number among the steps of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunStep {
     Copy,
@@ -20,7 +21,7 @@ pub(super) enum RunStep {
 /// Steps of a run, or of the builds of a level.
 pub(super) struct RunProgress {
     begun: Instant,
-    /// Number of steps that copy, of training commands, and of measured commands; None in a level.
+    /// Number of copying steps, of training commands, and of measured commands; None in a level.
     counts: Option<[usize; 3]>,
     /// Name of the level.
     level: String,
@@ -32,7 +33,7 @@ pub(super) struct RunProgress {
     further: Vec<&'static str>,
 }
 
-/// Seconds of a build, of all training commands, and of these under a simulator and while blocks are counted.
+/// Seconds of a build, of all training commands, of these under a simulator, and of these while blocks are counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunCosts {
     pub(super) build: f64,
@@ -56,18 +57,20 @@ impl RunProgress {
         }
     }
 
-    /// Takes what builds and training commands took.
+    /// Stores the times of builds and training commands.
     pub(super) fn know(&self, costs: RunCosts) {
         self.costs.set(Some(costs));
     }
 
-    /// The longest time that is left when a step begins, in seconds; None before builds and training commands are known.
+    /// Returns the longest remaining time at the beginning of a step, in seconds; None before the times of builds and
+    /// training commands are known.
     fn left(&self, step: RunStep) -> Option<f64> {
         let RunCosts { build, training, simulation, counting } = self.costs.get()?;
         let measure = self.measured + simulation;
-        // A level needs at most three builds (to count, with the counts, with the order), training for each, counting, and a measurement.
+        // A level needs at most three builds (for counting, with the counts, with the order), training for each,
+        // counting, and a measurement.
         let level = 3.0 * build + 3.0 * training + counting + measure;
-        // The build that counts is a part of its level.
+        // The build for counting is part of its level.
         let own = if self.level.starts_with("counting") { "counters" } else { self.level.as_str() };
         let done = self.further.iter().position(|name| own.starts_with(name));
         let after = self.further.len() - done.map_or(0, |at| at + 1);
@@ -149,7 +152,7 @@ impl RunProgress {
     }
 }
 
-/// A measurement that runs: its parts are shown as they begin.
+/// A running measurement. Its parts are shown as they begin.
 pub(super) struct MeasurementProgress<'a> {
     progress: &'a RunProgress,
     label: String,
@@ -158,12 +161,12 @@ pub(super) struct MeasurementProgress<'a> {
     ui: &'a Ui,
 }
 
-/// Shortest part that has a line of its own outside a terminal, in seconds.
+/// Outside a terminal, only parts of at least this many seconds have a line of their own.
 const LONG: f64 = 5.0;
 
 impl MeasurementProgress<'_> {
     /// Begins a part that takes about this many seconds. Outside a terminal, a line is printed for long parts, and for
-    /// those after them.
+    /// the parts after them.
     pub(super) fn begin_part(&self, doing: &str, seconds: f64) {
         self.show(doing, seconds);
         let is_long = seconds >= LONG || self.has_long_part.get();
@@ -224,7 +227,7 @@ mod tests {
         let in_place = RunProgress { counts: Some([0, 1, 1]), ..progress };
         assert_eq!(in_place.label(RunStep::Measurement(0)), "step 4 of 4");
         assert_eq!(in_place.of_level("counters").label(RunStep::Build), "level counters");
-        // The time that is left shrinks from step to step.
+        // The remaining time shrinks from step to step.
         assert_eq!(in_place.left(RunStep::Link), None);
         in_place.know(RunCosts { build: 10.0, training: 2.0, simulation: 40.0, counting: 60.0 });
         let level = in_place.of_level("counters");

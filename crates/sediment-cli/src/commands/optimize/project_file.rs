@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The project file `sediment.toml`: what `sediment optimize` is not given on its command line.
+//! The project file `sediment.toml`, with options for `sediment optimize` that its command line does not have.
 
 use super::Arguments;
 use super::entries::PROJECT_FILE as NAME;
@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 const LARGEST: u64 = 1 << 20;
 const KEYS: &str = "train, startup, measure, build, level and profile";
 
-/// Completes the command line by the project file, if there is one. Each part that is given takes the place of the file's.
+/// Completes the command line by the project file, if there is one. Options on the command line take precedence.
 ///
 /// # Errors
 /// If the file cannot be read, or has another key or value.
@@ -39,7 +39,7 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
             || texts(value.get_ref()).ok_or_else(|| failed(&format!("{key} is a text, or a list of texts")));
         let is_trained = !given.train.is_empty() || !given.startup.is_empty();
         match key.get_ref().as_ref() {
-            // Training commands of either kind are all of them.
+            // Training commands of one kind on the command line replace those of both kinds in the file.
             "train" => put(&mut all.train, texts()?, is_trained),
             "startup" => put(&mut all.startup, texts()?, is_trained),
             "measure" => put(&mut all.measure, texts()?, !given.measure.is_empty()),
@@ -66,7 +66,7 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
     Ok(all)
 }
 
-/// Takes a value of the file, unless the command line has one.
+/// Uses a value of the file, unless the command line has one.
 fn put<T>(place: &mut T, value: T, is_given: bool) {
     if !is_given {
         *place = value;
@@ -102,10 +102,10 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     }
 }
 
-/// Writes the project file of what was given; what is missing is guessed, or left to be filled in.
+/// Writes the given options to the project file. A missing build command is guessed, or left to be filled in.
 ///
 /// # Errors
-/// If there is one.
+/// If there is a project file already.
 pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
     let path = tree.join(NAME);
     if path.exists() {

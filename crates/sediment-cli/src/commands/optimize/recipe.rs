@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines to add to a project's own build, by its build system and the level, so that it links as the shipped files were
-//! linked.
+//! Makes the lines to add to a project's own build, for its build system and the level, so that it links like the
+//! shipped files.
 //!
-//! Each recipe builds as before where sediment or the profile is missing, and names no flag that the project sets itself.
+//! Without sediment or the profile, each recipe builds as before. No recipe contains a flag that the project sets
+//! itself.
 
 use super::ship::LevelName;
 use super::toolbox::LevelCompiler;
@@ -10,10 +11,10 @@ use sediment_core::escape;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Folder that the recipes have `sediment wrapper` write.
+/// Folder that `sediment wrapper` writes in the recipes.
 const LINKS: &str = ".sediment-links";
 
-/// Build system, by which a recipe differs.
+/// Build system, which determines the recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BuildSystem {
     /// A Debian source package.
@@ -26,12 +27,12 @@ pub(super) enum BuildSystem {
     Autotools,
     /// A makefile, with its name.
     Make(String),
-    /// A script of the project's own, or a compiler that is called by hand.
+    /// The project's own script, or a compiler called directly.
     Other,
 }
 
 impl BuildSystem {
-    /// The build system of a tree; the words of the build command choose among several.
+    /// Finds the build system of a tree; if there are several, the words of the build command decide.
     pub(super) fn of(tree: &Path, build: &str) -> Self {
         let has = |name: &str| tree.join(name).is_file();
         if has("debian/rules") {
@@ -70,7 +71,7 @@ impl BuildSystem {
         }
     }
 
-    /// The usual command that builds a tree of this kind.
+    /// Returns the usual build command for a tree of this kind.
     pub(super) fn usual_build(&self) -> &'static str {
         match self {
             Self::Cargo => "cargo build --release",
@@ -82,7 +83,7 @@ impl BuildSystem {
     }
 }
 
-/// The spec file of a tree, if there is one alone.
+/// Returns the spec file of a tree, if there is exactly one.
 fn spec(tree: &Path) -> Option<String> {
     let names = std::fs::read_dir(tree).ok()?.flatten().map(|entry| entry.file_name());
     let mut specs: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
@@ -90,24 +91,24 @@ fn spec(tree: &Path) -> Option<String> {
     <[String; 1]>::try_from(specs).ok().map(|[name]| name)
 }
 
-/// What to add to a build.
+/// The additions to a build.
 #[derive(Debug, Clone)]
 pub(super) struct Recipe {
     system: &'static str,
     /// Commands to run once, in the tree.
     commands: Vec<String>,
-    /// File and place in it where `lines` belong; None if these are commands of the build itself.
+    /// The file, and the place in it, for `lines`; None if these are commands of the build itself.
     place: Option<String>,
     lines: Vec<String>,
 }
 
-/// A file that clang or rustc reads, made of the profile.
+/// A file made from the profile that clang or rustc reads.
 struct LlvmFile {
     /// Its name in `sediment export`.
     format: &'static str,
     /// Name of the file, which is next to the profile.
     name: String,
-    /// Options of the compiler, which end in the path of the file.
+    /// Option of the compiler, to which the path of the file is appended.
     word: &'static str,
 }
 
@@ -118,7 +119,7 @@ pub(super) struct RecipeNeeds<'a> {
     pub(super) build: &'a str,
     pub(super) level: LevelName,
     pub(super) compiler: LevelCompiler,
-    /// The profile: where it is now, and its name next to the sources.
+    /// The profile: its present path, and its name next to the sources.
     pub(super) profile: &'a str,
     pub(super) name: &'a str,
 }
@@ -160,7 +161,7 @@ impl Recipe {
         Self { system: system.name(), commands, place, lines }
     }
 
-    /// The recipe, for people: a line that says where it belongs, and the text to paste.
+    /// The recipe as text: a line that says where it belongs, and the text to paste.
     pub(super) fn text(&self) -> String {
         let (first, lines) = (self.commands.join("\n"), self.lines.join("\n"));
         match (&self.place, first.is_empty()) {
@@ -182,7 +183,7 @@ impl Recipe {
 }
 
 impl RecipeNeeds<'_> {
-    /// What clang and rustc read from files of their own.
+    /// Returns the files that clang and rustc read.
     fn of_llvm(&self) -> Vec<LlvmFile> {
         let (counts, places) = (self.level != LevelName::Blocks, self.level != LevelName::Counters);
         let words = match self.compiler {
@@ -246,7 +247,7 @@ impl RecipeNeeds<'_> {
     fn cmake(&self) -> Vec<String> {
         let links = format!("${{CMAKE_BINARY_DIR}}/{LINKS}");
         let profile = format!("${{CMAKE_SOURCE_DIR}}/{}", self.name);
-        // The compilers that use counts are next to the linkers.
+        // The scripts for compilers that use counts are in the same folder as the linkers.
         let compiles = match self.level {
             LevelName::Order => String::new(),
             _ if self.compiler == LevelCompiler::Gcc => format!(" \"-B{links}\""),

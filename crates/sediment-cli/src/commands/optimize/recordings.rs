@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of the training commands, and the profile made of them: of what the build linked, and of no other build of it.
+//! Records the training commands, and makes the profile. It contains only the files that the build linked, and no other
+//! builds of these.
 
 use super::links::{self, LinkedOutput};
 use super::progress::RunStep;
@@ -19,11 +20,11 @@ use std::path::Path;
 
 /// Hint for builds that strip.
 const UNSTRIPPED: &str = "build without -s, strip or install -s";
-/// Step at which the build-ids of the outputs are known: a training command may link them again.
+/// Step after which the build-ids of the outputs are known, because a training command may link the outputs again.
 const BUILD_IDS: &str = "build-ids";
 
 impl OptimizeJob<'_> {
-    /// Remembers the build-ids of the outputs of the first build.
+    /// Records the build-ids of the outputs of the first build.
     pub(super) fn remember_build_ids(&mut self, outputs: &[LinkedOutput]) -> Result<()> {
         let id = |output: &LinkedOutput| binary::build_id(&files::read(&output.path).ok()?);
         let ids =
@@ -32,7 +33,7 @@ impl OptimizeJob<'_> {
         self.state.done(BUILD_IDS, ids)
     }
 
-    /// The build-id that an output of the first build had.
+    /// Returns the build-id of an output after the first build.
     fn build_id_of(&self, output: &LinkedOutput) -> Option<&str> {
         let path = entries::to_json(&output.path);
         let ids = self.state.fact(BUILD_IDS).as_array()?;
@@ -51,7 +52,7 @@ impl OptimizeJob<'_> {
             let bar = self.progress.begin(RunStep::Training(index), &format!("recording: {line}"), self.ui);
             let (profile, log) =
                 (self.state.path(&file_of(index)), self.state.path(&format!("training-{}.log", index + 1)));
-            // Remove a profile that an earlier run with other commands left.
+            // A profile of an earlier run with other commands is removed.
             let _ = std::fs::remove_file(&profile);
             let mut words = vec![
                 files::own_program()?.into_os_string(),
@@ -60,10 +61,10 @@ impl OptimizeJob<'_> {
                 profile.clone().into(),
             ];
             words.extend(startup.then(|| OsString::from("--startup")));
-            // Blocks have a recording of their own.
+            // Blocks are recorded separately.
             words.extend(["--blocks", "never"].map(OsString::from));
-            // Affinity gives a better order. Only the counting of calls needs the option: other methods record affinity
-            // anyway, or cannot.
+            // Affinity gives a better order. Only the counting of calls needs the option: other methods always record
+            // affinity, or never.
             words.push("--affinity".into());
             words.push("--".into());
             words.extend(runs::in_shell(line));
@@ -79,12 +80,12 @@ impl OptimizeJob<'_> {
                 self.ui.warn(&format!(
                     "{what} changed {name}: only the build command may link, because only its links use sediment"
                 ));
-                // Earlier recordings belong to another build than the one that the next run will find.
+                // Earlier recordings belong to another build than the next run will find.
                 self.state.give_up()?;
             }
             let recorded = read_profile(&profile, self.ui)?;
             let others = self.other_builds(&recorded, outputs, &what)?;
-            // Counts are exact however short the command is.
+            // Counts are exact, however short the command is.
             let mut sources = recorded.source.iter().map(|source| ProfileSource::from(source.as_str()));
             let are_rates = sources.any(|source| source.event == ProfileSource::CALL_RATES);
             let seconds = are_rates.then_some(usage.wall.as_secs_f64());
@@ -120,7 +121,7 @@ impl OptimizeJob<'_> {
     /// Lists the labels in a recording that belong to other builds of the outputs, by their build-ids.
     ///
     /// # Errors
-    /// If it has no output but such.
+    /// If all its outputs belong to other builds.
     fn other_builds(&self, profile: &Profile, outputs: &[LinkedOutput], what: &str) -> Result<Vec<String>> {
         let mut outputs = outputs.to_vec();
         links::label(&mut outputs, profile);
@@ -163,7 +164,7 @@ impl OptimizeJob<'_> {
         }
     }
 
-    /// The profile of what the build links, of all training commands, and which output has a part in it.
+    /// Makes the profile of the linked files from all training commands, and finds out which outputs are in it.
     pub(super) fn profile(&mut self, outputs: &mut [LinkedOutput]) -> Result<Profile> {
         let mut recorded = Vec::new();
         for index in 0..self.arguments.trainings().count() {
@@ -225,12 +226,12 @@ fn stamp_of(output: &LinkedOutput) -> Option<tree::Stamp> {
     std::fs::metadata(&output.path).ok().map(|found| tree::stamp_of(&found))
 }
 
-/// Name of the profile that a training command is recorded to.
+/// Name of the profile for the recording of a training command.
 fn file_of(index: usize) -> String {
     format!("training-{}.gv", index + 1)
 }
 
-/// The training commands of a request, each with true if it is a start, in the order of [`OptimizeJob::record`].
+/// The training commands of a request, in the order of [`OptimizeJob::record`]; true for starts.
 pub(super) fn trainings(request: &Value) -> Vec<(&str, bool)> {
     let lines = |part: &str| request[part].as_array().into_iter().flatten().filter_map(Value::as_str);
     lines("train").map(|line| (line, false)).chain(lines("startup").map(|line| (line, true))).collect()
@@ -241,7 +242,7 @@ pub(super) fn step(index: usize) -> String {
     format!("training {}", index + 1)
 }
 
-/// An error, with the stripped files among the outputs as its reason where there are some.
+/// Adds the stripped files among the outputs to an error, as its reason.
 fn hint_of_stripped(error: Error, outputs: &[LinkedOutput]) -> Error {
     let stripped: Vec<String> =
         outputs.iter().filter(|output| is_stripped(&output.path)).map(LinkedOutput::name).collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where results are found: `result` has the shipped files under their names and the profile that their level needs, `levels/LEVEL` those of
-//! each other level, and `README` says which is which. Without a shipped level there is no `result`.
+//! Puts the results into folders for users. `result` has the shipped files under their names, and the profile that
+//! their level needs; `levels/LEVEL` has the files of each other level; `README` explains them. Without a shipped level
+//! there is no `result`.
 
 use super::links::LinkedOutput;
 use super::recipe::{Recipe, RecipeNeeds};
@@ -11,14 +12,14 @@ use sediment_core::{Error, ErrorCode, Result, escape};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Folder of the first build's files among those of the levels.
+/// Folder of the first build's files, among the folders of the levels.
 const FIRST: &str = "before";
 
-/// Files where people find them.
+/// Files in the folders for users.
 pub(super) struct LaidOut {
     /// The shipped files, one for each output; none if nothing is shipped.
     pub(super) shipped: Vec<PathBuf>,
-    /// Folder and name of each level that is not shipped, the first build before them.
+    /// Name and folder of each level that is not shipped; the first build comes before them.
     pub(super) others: Vec<(&'static str, PathBuf)>,
     /// The first build's files, one for each output.
     pub(super) before: Vec<PathBuf>,
@@ -27,7 +28,7 @@ pub(super) struct LaidOut {
     pub(super) recipe: Option<Recipe>,
 }
 
-/// Puts the files of the levels where they are found; the built tree gets those that are shipped, or those of the first build.
+/// Puts the files of the levels into these folders. The built tree gets the shipped files, or those of the first build.
 pub(super) fn lay_out(
     job: &OptimizeJob<'_>,
     outputs: &[LinkedOutput],
@@ -69,7 +70,7 @@ pub(super) fn lay_out(
     Ok(laid_out)
 }
 
-/// Writes the profile that `--keep-profile` asks for, and the recipe that names it.
+/// Writes the profile for `--keep-profile`, and makes the recipe with its name.
 fn recipe(
     job: &OptimizeJob<'_>,
     outputs: &[LinkedOutput],
@@ -82,7 +83,7 @@ fn recipe(
     if let Some(kept) = &job.arguments.keep_profile {
         files::write(kept, &files::read(profile)?, job.ui)?;
         from.clone_from(kept);
-        // One in the tree stays where it is.
+        // A profile in the tree stays where it is.
         if kept.is_relative() && tree_relative(kept) {
             beside = kept.to_string_lossy().into_owned();
         }
@@ -104,14 +105,14 @@ fn recipe(
     }))
 }
 
-/// True for a plain path below the folder that it is named from.
+/// True for a plain relative path below its folder.
 fn tree_relative(path: &Path) -> bool {
     path.components().all(|part| {
         matches!(part, std::path::Component::Normal(name) if name.to_str().is_some_and(|name| escape::file_name(name).is_some()))
     })
 }
 
-/// Copies the outputs of a level into a folder; their paths there.
+/// Copies the outputs of a level into a folder, and returns their paths there.
 fn put(outputs: &[LinkedOutput], names: &[PathBuf], from: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for (index, (output, name)) in outputs.iter().zip(names).enumerate() {
@@ -123,7 +124,7 @@ fn put(outputs: &[LinkedOutput], names: &[PathBuf], from: &Path, folder: &Path) 
     Ok(paths)
 }
 
-/// Name of each output in a folder of results: its own, or its path in the tree where several have that name.
+/// Name of each output in a folder of results: its own, or its path in the tree if several have the same name.
 fn names(outputs: &[LinkedOutput], tree: &Path) -> Vec<PathBuf> {
     let short: Vec<String> = outputs.iter().map(|output| files::base_name(output.known_as())).collect();
     let several: BTreeSet<&String> =
@@ -139,7 +140,8 @@ fn names(outputs: &[LinkedOutput], tree: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Name of the profile: that of the first program among the outputs, else of the first library, without a version.
+/// Name of the profile: the name of the first program among the outputs, otherwise of the first library, without a
+/// version.
 fn profile_name(outputs: &[LinkedOutput]) -> String {
     let is_library = |output: &&LinkedOutput| files::base_name(output.known_as()).contains(".so");
     let first = outputs.iter().find(|output| !is_library(output)).or(outputs.first());

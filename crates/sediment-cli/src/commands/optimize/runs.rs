@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands of the user: builds and training, each with a log, a time limit, and an end when the user asks.
+//! Runs the user's commands (builds and training) with a log and a time limit, and ends them at the user's request.
 
 use crate::files;
 use crate::ui::Ui;
@@ -10,27 +10,27 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time limit of a build: none that matters.
+/// Time limit of a build, which is practically unlimited.
 pub(super) const UNLIMITED: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Lines of a log that an error shows.
+/// Number of lines of a log that an error shows.
 const SHOWN_LINES: usize = 12;
 
-/// Place where commands run, and what they get.
+/// Folder and environment of commands.
 pub(super) struct RunPlace<'a> {
     pub(super) folder: &'a Path,
-    /// True for the copy of a tree, which has other neighbours.
+    /// True for the copy of a tree, which has other folders around it.
     pub(super) is_copy: bool,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) stop: &'a Stop,
     pub(super) ui: &'a Ui,
 }
 
-/// Words by which a command line runs in a shell.
+/// The words that run a command line in a shell.
 pub(super) fn in_shell(line: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", line].map(OsString::from).to_vec()
 }
 
-/// Returns the user's build command; a single argument with blanks is for a shell.
+/// Returns the words of the user's build command; a single argument with blanks is run by a shell.
 pub(super) fn build_words(words: &[OsString]) -> Vec<OsString> {
     match words {
         [line] if line.to_string_lossy().contains(char::is_whitespace) && !Path::new(line).exists() => {
@@ -41,7 +41,7 @@ pub(super) fn build_words(words: &[OsString]) -> Vec<OsString> {
 }
 
 impl RunPlace<'_> {
-    /// A command here, without a log.
+    /// Makes a command for this place, without a log.
     pub(super) fn command(&self, words: &[OsString], limit: Duration) -> Command {
         let (program, arguments) =
             words.split_first().map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
@@ -50,8 +50,8 @@ impl RunPlace<'_> {
         command.stopped_by(self.stop)
     }
 
-    /// Returns the error of a command, with a hint if the error or the command's output names a path above the tree: a
-    /// copy is elsewhere.
+    /// Returns the error of a command. If the error or the command's output names a path above the tree, a hint
+    /// explains that the copy is elsewhere.
     pub(super) fn with_hint_of_copy(&self, error: Error, texts: &[&str]) -> Error {
         if !self.is_copy
             || error.kind() == ErrorKind::Interrupted
@@ -78,7 +78,7 @@ impl RunPlace<'_> {
             files::display(self.folder),
             escape::terminal(&shown.join(" "))
         ));
-        // A shell opens the log, and becomes the program.
+        // A shell opens the log, and is replaced by the program.
         let mut logged: Vec<OsString> =
             ["/bin/sh", "-c", "exec >\"$0\" 2>&1; exec \"$@\""].map(OsString::from).to_vec();
         logged.push(log.into());
@@ -132,7 +132,7 @@ fn append(log: &Path, text: &str) {
     let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
-/// The end of a log, and its path; notes of our own recorder only where there is nothing else.
+/// Returns the end of a log, and its path; notes of sediment's recorder only if there is nothing else.
 fn said(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let is_note = |line: &&[u8]| {

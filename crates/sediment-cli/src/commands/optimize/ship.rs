@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The choice of the level to ship: the simplest of those that save processor time, unless another one saves a hundredth more.
+//! Chooses the level to ship: the simplest one that saves CPU time, unless another one saves a hundredth more.
 //!
-//! Processor time alone decides. Instructions veto: a level that executes a hundredth more of them is not shipped.
+//! Only CPU time decides, with one exception: a level that executes over a hundredth more instructions is not shipped.
 
 use super::verdict::{self, Finding, LevelVerdict, Misses};
 use crate::change;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Share of the processor time that a further level has to save.
+/// Share of CPU time that a further level must save.
 const LEAST_GAIN: f64 = 0.01;
-/// Most instructions of a shipped level, against the build before.
+/// Largest ratio of instructions of a shipped level to those before.
 const MOST_INSTRUCTIONS: f64 = 1.01;
 
 /// Name of the level's choice in JSON if none is shipped.
@@ -32,7 +32,7 @@ pub(super) enum LevelName {
 impl LevelName {
     pub(super) const ALL: [Self; 4] = [Self::Order, Self::Blocks, Self::Counters, Self::Both];
 
-    /// The name, as it is typed.
+    /// The name for the command line.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Order => "order",
@@ -43,21 +43,21 @@ impl LevelName {
     }
 }
 
-/// A level that was considered.
+/// A level that was considered for shipping.
 #[derive(Debug, Clone)]
 pub(super) struct TriedLevel {
     pub(super) name: LevelName,
-    /// Why it was not built.
+    /// Reason why it was not built.
     pub(super) why_not: Option<String>,
     /// Folder of its outputs, and the profile that it needs.
     pub(super) folder: PathBuf,
     pub(super) profile: PathBuf,
-    /// Figures of the measured commands, against the build before.
+    /// Figures of the measured commands, compared with the first build.
     pub(super) rows: Vec<Value>,
 }
 
 impl TriedLevel {
-    /// A level that was not built.
+    /// A level that is not built.
     pub(super) fn not(name: LevelName, why: String) -> Self {
         Self { name, why_not: Some(why), folder: PathBuf::new(), profile: PathBuf::new(), rows: Vec::new() }
     }
@@ -66,12 +66,12 @@ impl TriedLevel {
         self.why_not.is_none()
     }
 
-    /// The verdict on the level alone. `pages` has those of the executed functions before and after.
+    /// Returns the verdict on this level. `pages`: pages of the executed functions before and after.
     pub(super) fn verdict(&self, pages: [u64; 2]) -> (LevelVerdict, String) {
         verdict::verdict(&self.rows.iter().map(Finding::of).collect::<Vec<_>>(), pages)
     }
 
-    /// Sums of a simulated figure over the commands, before and after; None if a command was not simulated.
+    /// Returns the sums of a simulated figure over the commands, before and after; None if a command was not simulated.
     pub(super) fn simulated(&self, key: &str) -> Option<[u128; 2]> {
         let sum = |side: &str| -> Option<u128> {
             self.rows.iter().map(|row| row["simulated"][key][side].as_u64().map(u128::from)).sum()
@@ -79,7 +79,8 @@ impl TriedLevel {
         Some([sum("before")?, sum("after")?]).filter(|_| !self.rows.is_empty())
     }
 
-    /// Ratio of processor time to that before, with its interval of 95 %; the geometric mean over the judged commands.
+    /// Returns the ratio of CPU time to that before, with its 95 % interval: the geometric mean over the judged
+    /// commands.
     fn ratio(&self) -> Option<[f64; 3]> {
         let (mut sum, mut count) = ([0.0; 3], 0.0);
         for row in &self.rows {
@@ -94,7 +95,7 @@ impl TriedLevel {
         (count > 0.0).then(|| sum.map(|sum: f64| (sum / count).exp()))
     }
 
-    /// Ratio of simulated instructions to those before.
+    /// Ratio of simulated instructions to the number before.
     fn instructions(&self) -> Option<f64> {
         let [before, after] = self.simulated(super::measure::INSTRUCTIONS)?;
         (before > 0).then(|| after as f64 / before as f64)
@@ -109,7 +110,7 @@ impl TriedLevel {
         verdict::METERS.iter().filter_map(|(key, name)| of((key, name))).collect()
     }
 
-    /// What was found, for people.
+    /// The result in words.
     pub(super) fn in_words(&self) -> String {
         if let Some(why) = &self.why_not {
             return format!("not built: {why}");
@@ -144,7 +145,7 @@ impl TriedLevel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LevelChoice {
     pub(super) level: Option<LevelName>,
-    /// Basis of the choice: `cpu-time`, or `request` where `--ship` made it.
+    /// Basis of the choice: `cpu-time`, or `request` for `--ship`.
     by: &'static str,
     why: String,
 }
@@ -154,13 +155,13 @@ impl LevelChoice {
         json!({ "level": self.level.map_or(NONE, LevelName::text), "by": self.by, "why": self.why })
     }
 
-    /// Why nothing, or this level, is shipped.
+    /// Returns the reason why this level, or none, is shipped.
     pub(super) fn why(&self) -> &str {
         &self.why
     }
 }
 
-/// The level to ship of these, the simplest first; `asked` is that of `--ship`.
+/// Chooses the level to ship from these, the simplest first; `asked` is the level of `--ship`.
 pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> LevelChoice {
     let by = if asked.is_some() { "request" } else { "cpu-time" };
     if let Some(level) = asked.and_then(|asked| levels.iter().find(|level| level.name == asked)) {
@@ -192,7 +193,7 @@ pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> LevelCh
 mod tests {
     use super::*;
 
-    /// Makes a level that saves this many per cent of the processor time, with this many instructions of a thousand.
+    /// Makes a level that saves this percentage of CPU time, with this many thousandths of the instructions.
     fn level(name: LevelName, saved: f64, answer: &str, instructions: u64) -> TriedLevel {
         let cpu_time = json!({
             "saved_percent": saved, "lower_percent": saved - 1.0, "upper_percent": saved + 1.0, "answer": answer, "in_words": answer,

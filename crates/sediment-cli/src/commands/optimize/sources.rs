@@ -22,7 +22,7 @@ const LANGUAGES: &[&str] = &[
 /// Stamp of a file that the build made.
 const MADE: Stamp = (u64::MAX, 0);
 
-/// Lists the files of a tree after a build. Files that the build made have no stamps of their own, nor have objects,
+/// Lists the files of a tree after a build. Files that the build made have no stamps of their own, nor do objects,
 /// archives and linked files.
 pub(super) fn after_build(before: &FileStamps, after: &FileStamps) -> FileStamps {
     let is_made = |path: &Path| {
@@ -69,12 +69,13 @@ impl SourceChange {
     }
 }
 
-/// True for a file that a build may find without being told of it. A new file of another kind may come from a training command.
+/// True for a file that a build may find without naming it. A new file of another kind may come from a training
+/// command.
 pub(super) fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|ending| LANGUAGES.iter().any(|known| ending == *known))
 }
 
-/// Compares a list with the files that there are now; of new files, those count for which `is_relevant` holds.
+/// Compares a list with the existing files. New files count only if `is_relevant` is true.
 pub(super) fn change(list: &Path, now: &FileStamps, is_relevant: impl Fn(&Path) -> bool) -> SourceChange {
     let bytes = crate::files::read_at_most(list, LARGEST).unwrap_or_default();
     let Some(before) = parse(&bytes) else { return SourceChange::Unknown };
@@ -88,7 +89,7 @@ pub(super) fn change(list: &Path, now: &FileStamps, is_relevant: impl Fn(&Path) 
     }
 }
 
-/// The files of a list; None for a damaged one.
+/// Reads the files of a list; None if it is damaged.
 fn parse(text: &[u8]) -> Option<FileStamps> {
     let rows: Vec<Value> = serde_json::from_slice(text).ok()?;
     let row = |row: &Value| {

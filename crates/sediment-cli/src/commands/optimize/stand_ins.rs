@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Temporarily replaces programs by scripts that run them under valgrind, so that other programs of the same command run normally. Next to
-//! its script a program has a second name, from which [`recover`] puts it back after a run that was killed.
+//! Temporarily replaces programs by scripts that run them under valgrind, so that other programs of the same command
+//! run normally. The program is renamed, in the folder of its script. [`recover`] restores it after a killed run.
 
 use super::links::LinkedOutput;
 use crate::files;
@@ -11,17 +11,18 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Beginning of the name that a program has while a script stands in its place.
+/// Prefix of a program's name while a script replaces it.
 const HIDDEN: &str = ".sediment-run-";
 /// First lines of the script.
 const HEAD: &str = "#!/bin/sh\n# sediment optimize measures this program.\n";
 
-/// Programs with a script in their place; they are put back when this is dropped.
+/// Programs replaced by scripts, which are restored when this is dropped.
 pub(super) struct StandIns(Vec<PathBuf>);
 
 impl StandIns {
-    /// Puts a script in the place of each program among the outputs; `scratch` is a folder for the scripts. `limit` is the processor time
-    /// of a process under valgrind, in seconds, after which it ends with what it has counted; and the time after which no further one begins.
+    /// Replaces each program among the outputs by a script; `scratch` is a folder for the scripts. `limit` has the CPU
+    /// time in seconds after which a process under valgrind ends and keeps its counts, and the time after which no
+    /// further process is simulated.
     pub(super) fn replace(
         outputs: &[LinkedOutput],
         valgrind: &[OsString],
@@ -56,7 +57,7 @@ impl StandIns {
     }
 }
 
-/// Lines of a script that limit the processor time of the program, and that run it alone if it begins too late.
+/// Lines of a script that limit the CPU time of the program, and run it without valgrind if it begins too late.
 fn limits(seconds: u64, program: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let last = now.map_or(0, |now| now.as_secs()) + seconds;
@@ -69,8 +70,8 @@ impl Drop for StandIns {
     }
 }
 
-/// True if a command of valgrind's runs this program: by the name that it has while a script is in its place, or as the
-/// first argument. Only blanks separate arguments, and folders may contain blanks.
+/// True if a command of valgrind runs this program: by its name while a script replaces it, or as the first argument.
+/// Only blanks separate arguments, and folders may contain blanks.
 pub(super) fn is_run_by(command: &str, program: &Path) -> bool {
     let name = files::base_name(program);
     let is_word = |rest: &str| {
@@ -82,7 +83,7 @@ pub(super) fn is_run_by(command: &str, program: &Path) -> bool {
     }
 }
 
-/// A recording of valgrind, with programs under their own names.
+/// Replaces the names of hidden programs in a recording of valgrind by their own names.
 pub(super) fn under_own_names(recorded: &[u8]) -> Vec<u8> {
     let mut named = Vec::with_capacity(recorded.len());
     let mut at = 0;
@@ -97,7 +98,7 @@ pub(super) fn under_own_names(recorded: &[u8]) -> Vec<u8> {
     named
 }
 
-/// The path of the program that a file with such a name belongs to.
+/// Returns the path of the program that has this name while a script replaces it.
 pub(super) fn path_of(hidden: &Path) -> Option<PathBuf> {
     let name = files::base_name(hidden);
     name.strip_prefix(HIDDEN).map(|name| hidden.with_file_name(name))
@@ -107,7 +108,7 @@ fn hidden(path: &Path) -> PathBuf {
     path.with_file_name(format!("{HIDDEN}{}", files::base_name(path)))
 }
 
-/// Puts programs back in the place of their scripts, and removes files that a killed run left next to them. Returns the
+/// Restores programs in place of their scripts, and removes files that a killed run left next to them. Returns the
 /// number of programs.
 pub(super) fn recover<'a>(paths: impl Iterator<Item = &'a Path>) -> usize {
     let mut recovered = 0;
@@ -136,7 +137,7 @@ fn is_script(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Some of an ELF file's header.
+    /// The beginning of an ELF file.
     const PROGRAM: &[u8] = b"\x7fELF\x02\x01\x01 program \x02\x00 and more";
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prog");
         let script = format!("{HEAD}exec valgrind prog\n");
-        // The program next to its script; alone; and one that has no script yet.
+        // A program next to its script; a program alone; and one without a script yet.
         for (in_place, beside) in
             [(Some(script.as_bytes()), Some(PROGRAM)), (None, Some(PROGRAM)), (Some(PROGRAM), Some(b"cut"))]
         {

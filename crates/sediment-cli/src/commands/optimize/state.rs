@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The working folder, and which steps in it are done, so that an interrupted run continues.
+//! The working folder, and the list of its finished steps, so that an interrupted run continues.
 
 use super::entries::{self, IGNORED, LOCK, ORIGINALS, SAVED, SOURCES, STATE};
 use super::links::{self, LinkedOutput};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
-/// Key of a state whose build cannot be used again.
+/// Key of a state whose build cannot be reused.
 const UNUSABLE: &str = "unusable";
 /// Longest wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub(super) struct WorkFolder {
     folder: PathBuf,
     request: Value,
     steps: Vec<String>,
-    /// Facts of done steps, for the summary.
+    /// Facts of finished steps, for the summary.
     facts: Value,
     /// True if the next run cannot use the build.
     is_unusable: bool,
@@ -39,8 +39,8 @@ pub(super) struct WorkFolder {
 }
 
 impl WorkFolder {
-    /// Opens the working folder for a request. What another request left in it is removed, and also where a source changed. Programs
-    /// that a killed run left under other names in the tree are put back.
+    /// Opens the working folder for a request. If the previous request differs or a source changed, its outdated
+    /// results are removed. If a killed run left programs of the tree under other names, these are restored.
     pub(super) fn open(
         folder: &Path,
         tree: &Path,
@@ -48,7 +48,7 @@ impl WorkFolder {
         request: Value,
         ui: &Ui,
     ) -> Result<Self> {
-        // A run that ended before its first step leaves only these.
+        // If a run ended before its first step, it leaves only these files.
         let is_empty = |name: &OsStr| name == LOCK || name == IGNORED;
         let is_used = fs::read_dir(folder)
             .is_ok_and(|entries| entries.flatten().any(|entry| !is_empty(&entry.file_name())));
@@ -99,8 +99,8 @@ impl WorkFolder {
         Ok(state)
     }
 
-    /// The steps of a run that another request leaves as they were; None if it has to begin with the first build. Other training commands are
-    /// recorded with the same build, until it is linked in order.
+    /// Returns the steps of a run that remain valid for another request; None if it has to begin with the first build.
+    /// Other training commands are recorded with the same build, until it is linked in order.
     fn still_valid(&self, before: &Value) -> Option<Vec<String>> {
         let steps = words(&before["steps"]);
         let request = &before["request"];
@@ -110,7 +110,7 @@ impl WorkFolder {
             return Some(steps);
         }
         if is_one_of(&OF_MEASUREMENT) {
-            // Other levels are measured as before.
+            // Measurements of other levels stay valid.
             let is_kept =
                 |step: &String| step != LAST && (is_one_of(&[LEVELS]) || !step.starts_with(entries::MEASURE));
             return Some(steps.into_iter().filter(is_kept).collect());
@@ -124,7 +124,7 @@ impl WorkFolder {
         Some(steps.into_iter().filter(|step| !outdated.contains(step)).collect())
     }
 
-    /// Continues after the last step, or begins again if a source of a build in place has changed since then.
+    /// Continues after the last step, or begins again if a source of a build in place has changed since.
     fn go_on(
         &mut self,
         tree: &Path,
@@ -159,7 +159,8 @@ impl WorkFolder {
         self.save()
     }
 
-    /// Begins with the first build. In place, what an earlier one linked in the tree is removed: the build would not link what it finds.
+    /// Begins with the first build. With a build in place, the outputs that an earlier build linked are removed,
+    /// because the build would not link existing files again.
     fn begin(&mut self, tree: &Path, files: &FileStamps, outputs: &[LinkedOutput]) -> Result<()> {
         if self.request["in_place"] == true {
             let is_ours = |path: &Path| {
@@ -170,7 +171,7 @@ impl WorkFolder {
         self.clear(files)
     }
 
-    /// A part of the request that changed, for people; of the tree, with the first changed file.
+    /// Describes a changed part of the request; for the tree, with the first changed file.
     fn change_in_words(&self, part: &str, tree: &Path, files: &FileStamps) -> String {
         if part == THE_TREE {
             if let SourceChange::Files { first, count } =
@@ -182,7 +183,7 @@ impl WorkFolder {
         part.to_owned()
     }
 
-    /// Makes the next run begin again. It still knows the outputs, which a build in place would find up to date.
+    /// Makes the next run begin again. It still knows the outputs, which a build in place would consider up to date.
     pub(super) fn give_up(&mut self) -> Result<()> {
         self.is_unusable = true;
         self.save()
@@ -209,19 +210,19 @@ impl WorkFolder {
         self.folder.join(name)
     }
 
-    /// True if a step was done before.
+    /// True if a step is finished.
     pub(super) fn has_done(&self, step: &str) -> bool {
         self.steps.iter().any(|done| done == step)
     }
 
-    /// Remembers that a step is done, and a fact of it.
+    /// Records that a step is finished, with a fact about it.
     pub(super) fn done(&mut self, step: &str, fact: Value) -> Result<()> {
         self.steps.push(step.to_owned());
         self.facts[step] = fact;
         self.save()
     }
 
-    /// Fact of a done step.
+    /// Fact of a finished step.
     pub(super) fn fact(&self, step: &str) -> &Value {
         &self.facts[step]
     }
@@ -255,7 +256,7 @@ const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, LEVELS];
 /// Last step of a run.
 pub(super) const LAST: &str = "summary";
 
-/// The parts of a request that differ, for people.
+/// Names of the parts of a request that differ.
 fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
     const PARTS: [(&str, &str); 10] = [
         ("stamp", THE_TREE),
@@ -282,7 +283,7 @@ fn is_done(state: &Value) -> bool {
     words(&state["steps"]).iter().any(|step| step == LAST)
 }
 
-/// The outputs of the first build that a state knows.
+/// Returns the outputs of the first build from a state.
 pub(super) fn outputs(state: &Value) -> Vec<LinkedOutput> {
     outputs_in(&state["facts"])
 }
@@ -292,7 +293,7 @@ fn outputs_in(facts: &Value) -> Vec<LinkedOutput> {
     outputs.into_iter().flatten().filter_map(LinkedOutput::from_json).collect()
 }
 
-/// Puts programs back that a killed run left under other names, in these folders alone.
+/// Restores programs that a killed run left under other names; looks only in these folders.
 pub(super) fn recover(outputs: &[LinkedOutput], folders: [&Path; 2], ui: &Ui) {
     let is_inside = |path: &&Path| {
         let place = path.parent().and_then(|parent| parent.canonicalize().ok());
@@ -309,15 +310,15 @@ fn words(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The state that a folder has, if this version reads it.
+/// Reads the state of a folder, if this version can.
 pub(super) fn read(folder: &Path) -> Option<Value> {
     let bytes = files::read_at_most(&folder.join(STATE), tree::LARGEST_STATE).ok()?;
     let state: Value = serde_json::from_slice(&bytes).ok()?;
     (state[tree::KEY] == VERSION).then_some(state)
 }
 
-/// Locks a working folder, which is refused where another process has it. Processes that are started meanwhile hold the lock too: those that
-/// a killed run left may still build.
+/// Locks a working folder; fails if another process has locked it. Processes that are started meanwhile hold the lock
+/// too, because processes left by a killed run may still build.
 pub(super) fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     let path = folder.join(LOCK);
     let failed = |error: std::io::Error| {
@@ -331,7 +332,7 @@ pub(super) fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
-            // A recorder that was killed ends a little later.
+            // A killed recorder ends a little later.
             Err((again, Errno::EWOULDBLOCK)) if begun.elapsed() < TIMEOUT => {
                 file = again;
                 std::thread::sleep(Duration::from_millis(50));
@@ -367,7 +368,7 @@ fn holders(path: &Path) -> Vec<String> {
     found
 }
 
-/// Empties the folder but for state and lock; what was saved of a tree that was built in place stays.
+/// Empties the folder except for state and lock; files saved from a tree that was built in place stay.
 fn remove_all_but_state(folder: &Path) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorCode::Io, format!("cannot empty the working folder: {error}"))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of the command: what was found, JSON, what to add to the build, and a page for each ordered file with its layout before and after.
+//! The end of the command: prints the results, as text or JSON, and the lines to add to the build; writes a page for
+//! each ordered file with its layout before and after.
 
 use super::OptimizeJob;
 use super::entries;
@@ -22,11 +23,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest that a report or a verification takes.
+/// Time limit for a report or a verification.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Most bytes of a verification's JSON.
+/// Largest size of a verification's JSON, in bytes.
 const LONGEST: usize = 1 << 28;
-/// Outputs that the text names one by one.
+/// Number of outputs that the text names one by one.
 const NAMED: usize = 3;
 
 /// Results of a run.
@@ -38,13 +39,13 @@ pub(super) struct OptimizeSummary {
     /// The profile of the order.
     profile: PathBuf,
     functions: usize,
-    /// Folder that paths are shown from.
+    /// Folder to which printed paths are relative.
     here: PathBuf,
     /// File of `--keep-profile`.
     kept: Option<PathBuf>,
-    /// True if what was recorded was measured, which flatters an order.
+    /// True if the recorded work was also measured, which flatters an order.
     measures_recorded: bool,
-    /// The order first.
+    /// The levels; the order is first.
     levels: Vec<TriedLevel>,
     choice: LevelChoice,
     laid_out: LaidOut,
@@ -53,10 +54,10 @@ pub(super) struct OptimizeSummary {
 /// An ordered file.
 struct OrderedFile {
     name: String,
-    /// The shipped file, and that of the first build, where people find them.
+    /// The shipped file, and the file of the first build, in the folders for users.
     result: Option<PathBuf>,
     before: PathBuf,
-    /// The files that the page shows.
+    /// The files shown on the page.
     sides: [PathBuf; 2],
     /// Page with its layout before and after.
     report: Option<PathBuf>,
@@ -104,7 +105,7 @@ impl OptimizeSummary {
                 is_best_as_linked: links::is_best_as_linked(link),
             });
         }
-        // The heaviest first.
+        // The heaviest come first.
         rows.sort_by_key(|row| std::cmp::Reverse(number(&row.verified[1]["weight"])));
         let mut summary = Self {
             rows,
@@ -161,17 +162,17 @@ impl OptimizeSummary {
         })
     }
 
-    /// Rows of the measured commands, of the order against the build before.
+    /// Rows of the measured commands, for the order compared with the first build.
     fn measured(&self) -> &[Value] {
         self.levels.first().map_or(&[], |order| &order.rows)
     }
 
-    /// The profile of the shipped level, else of the order.
+    /// Returns the profile of the shipped level, otherwise the profile of the order.
     fn shown_profile(&self) -> &Path {
         self.laid_out.profile.as_ref().unwrap_or(&self.profile)
     }
 
-    /// Everything, for people: the lines, and the recipe of the shipped level.
+    /// The whole text for people: the lines, and the recipe of the shipped level.
     pub(super) fn text(&self) -> String {
         let mut text = self.lines();
         if let Some(recipe) = &self.laid_out.recipe {
@@ -180,7 +181,7 @@ impl OptimizeSummary {
         text
     }
 
-    /// Writes what is where into the working folder.
+    /// Writes the README of the working folder, which explains its contents.
     pub(super) fn write_readme(&self, job: &OptimizeJob<'_>) -> Result<()> {
         let mut text = String::from("The working folder of `sediment optimize`. The last run:\n\n");
         text += &self.text();
@@ -192,7 +193,7 @@ impl OptimizeSummary {
         files::write_owned(&job.state.path(entries::README), text.as_bytes())
     }
 
-    /// The figures, for people: what was decided first, and what it is made of.
+    /// The figures as text: first the decision, then its evidence.
     fn lines(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
@@ -218,7 +219,7 @@ impl OptimizeSummary {
             let of = if is_short { "simulated for the beginning, in 10^9 instructions" } else { "simulated" };
             line(name, format!("{} -> {} misses ({change}), {of}", grouped(before), grouped(after)));
         }
-        // Levels that are not built for one reason share a line.
+        // Levels that are not built for the same reason share a line.
         let same =
             |one: &TriedLevel, other: &TriedLevel| one.why_not.is_some() && one.why_not == other.why_not;
         let further = self.levels.get(1..).unwrap_or_default();
@@ -247,7 +248,7 @@ impl OptimizeSummary {
         text
     }
 
-    /// The shipped files, or why there are none.
+    /// Names the shipped files, or says why there are none.
     fn shipped(&self) -> String {
         let Some(level) = self.choice.level else {
             return format!("nothing: {}", self.choice.why());
@@ -265,7 +266,7 @@ impl OptimizeSummary {
         format!("level {}: {}", level.text(), files.join(", "))
     }
 
-    /// Where the profile is, and what became of `--keep-profile`.
+    /// Says where the profile is, and what happened with `--keep-profile`.
     fn kept_profile(&self) -> String {
         let profile = self.shown(self.shown_profile());
         match (&self.kept, self.choice.level) {
@@ -276,12 +277,12 @@ impl OptimizeSummary {
         }
     }
 
-    /// A path, from the folder where the command was started.
+    /// A path relative to the folder in which the command was started.
     fn shown(&self, path: &Path) -> String {
         files::display(path.strip_prefix(&self.here).unwrap_or(path))
     }
 
-    /// The verdict on the shipped level; without one, on the level of which least is known.
+    /// Returns the verdict on the shipped level; without one, on the level about which least is known.
     fn verdict(&self) -> (LevelVerdict, String) {
         if self.rows.iter().all(|row| row.is_best_as_linked) {
             return (LevelVerdict::Nothing, "the recorded starts show no better order".to_owned());
@@ -358,7 +359,7 @@ fn change(before: f64, after: f64) -> String {
     if before > 0.0 { change::in_percent(after / before, 1) } else { "none".to_owned() }
 }
 
-/// This program with one of its commands.
+/// Makes a command of sediment itself.
 fn own_command(words: &[&Path]) -> Result<Command> {
     let arguments = words.iter().map(|word| word.as_os_str().to_owned());
     Ok(Command::new(files::own_program()?, "/", LIMIT).with_arguments(arguments))
@@ -382,7 +383,7 @@ fn verify(file: &Path, order: &Path, profile: &Path) -> Result<Value> {
         .map_err(|error| Error::new(ErrorCode::Internal, format!("verify printed no JSON: {error}")))
 }
 
-/// Writes the page of an output, below the lines of the summary; without one, a note says why.
+/// Writes the page of an output, linked below the lines of the summary. If this is impossible, a note says why.
 fn page(
     job: &OptimizeJob<'_>,
     row: &OrderedFile,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Additions to a build's environment, by which each function has a section and each link goes through the wrapper, whatever the
-//! build system: scripts of the compilers' names first on PATH, which add `-ffunction-sections`, and the wrapper in COMPILER_PATH.
+//! Changes a build's environment so that each function gets a section and each link goes through the wrapper, whatever
+//! the build system. Scripts with the names of the compilers come first on PATH, and add `-ffunction-sections`; the
+//! wrapper is in COMPILER_PATH.
 //!
-//! GCC finds the wrapper as `real-ld`, so that a configure script that asks for its linker learns the usual one; clang, by the
-//! linkers' own names.
+//! GCC finds the wrapper as `real-ld`, so a configure script that asks GCC for its linker gets the usual one; clang
+//! finds it by the linkers' own names.
 //!
-//! Variables such as CFLAGS are left alone: set in the environment, they would replace a project's own default (`-O2`).
+//! Variables such as CFLAGS are not set, because they would replace a project's own default (`-O2`).
 
 use super::entries::{AT_FIRST, CACHE, FOR_CLANG, FOR_GCC, SCRIPTS};
 use crate::files;
@@ -24,15 +25,15 @@ use std::time::Duration;
 const LONGEST: u64 = 1 << 16;
 /// Script that calls rustc, if a level has options for it.
 const RUSTC: &str = "sediment-rustc";
-/// Longest time that a compiler takes to say whether it loads a plugin.
+/// Time limit for a compiler to show if it loads a plugin.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 /// First line of each script.
 const HEAD: &str = "#!/bin/sh\n";
-/// Variables by which builds differ.
+/// Variables that affect builds.
 const SETTINGS: &[&str] =
     &["CC", "CXX", "CPPFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS", "RUSTFLAGS", "CARGO_TARGET_DIR"];
 
-/// The values of variables by which builds differ.
+/// Returns the values of variables that affect builds.
 pub(super) fn settings() -> Value {
     let values = SETTINGS.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
     values
@@ -41,7 +42,7 @@ pub(super) fn settings() -> Value {
         .into()
 }
 
-/// A file or folder that a build left in the working folder: it wrote above its own.
+/// Finds a file or folder that a build left in the working folder because it wrote above its own folder.
 pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
     let entries = |folder: &Path| -> BTreeSet<PathBuf> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -59,7 +60,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
         .or_else(|| in_folder(FOR_CLANG, &Path::is_symlink))
 }
 
-/// Compilers that a level can have options for.
+/// Compilers for which a level can have options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) enum LevelCompiler {
     Gcc,
@@ -102,7 +103,7 @@ impl CompilerWords {
         self.0.iter().map(|(compiler, words)| (compiler.text().to_owned(), json!(words))).collect()
     }
 
-    /// The words that [`Self::json`] wrote.
+    /// Reads the options that [`Self::json`] wrote.
     pub(super) fn from_json(value: &Value) -> Option<Self> {
         let mut all = Self::default();
         for compiler in [LevelCompiler::Rustc, LevelCompiler::Clang, LevelCompiler::Gcc] {
@@ -128,7 +129,7 @@ pub(in crate::commands) fn make(work: &Path, words: &CompilerWords) -> Result<()
         format!("COMPILER_PATH={folder}:$COMPILER_PATH\nexport COMPILER_PATH\n")
     });
     let folder = files::folder(&work.join(SCRIPTS))?;
-    // ccache and its like look for the compiler on PATH, and would find the script again.
+    // ccache and similar programs look for the compiler on PATH, and would find the script again.
     let shown = folder.to_string_lossy();
     let leave = escape::shell(&shown).map_or_else(String::new, |own| {
         format!(
@@ -146,13 +147,13 @@ pub(in crate::commands) fn make(work: &Path, words: &CompilerWords) -> Result<()
     let cache = cache(work, &[words.of(LevelCompiler::Gcc), words.of(LevelCompiler::Clang)].concat());
     let mut loads = BTreeMap::new();
     for (name, path) in compilers {
-        // ccache is on PATH under the names of compilers.
+        // PATH may contain ccache under the names of compilers.
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         let is_clang = name.contains("clang") || files::base_name(&real).contains("clang");
         let is_cached = files::base_name(&real) == CACHE;
         let kind = if is_clang { LevelCompiler::Clang } else { LevelCompiler::Gcc };
         let words = words.of(kind);
-        // A plugin is for one version of GCC; others compile as without.
+        // A plugin works with one version of GCC; for other compilers the plugin's options are left out.
         let takes = *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
@@ -168,9 +169,9 @@ pub(in crate::commands) fn make(work: &Path, words: &CompilerWords) -> Result<()
     Ok(())
 }
 
-/// Lines of a script for ccache, if it is installed: objects are kept in the working folder, and are made again if a
-/// file that the options name changes. Files that a build compiles twice (a cleaning step before its second link, for
-/// example) are compiled once.
+/// Lines of a script for ccache, if it is installed. Objects are kept in the working folder, and are made again if a
+/// file named in the options changes. So files that a build compiles twice, for example after a cleaning step before
+/// its second link, are compiled only once.
 fn cache(work: &Path, words: &[String]) -> Option<String> {
     probe(CACHE, &["--version"], "").ok().filter(|version| version.starts_with(CACHE))?;
     let folder = escape::shell(&work.join(CACHE).to_string_lossy())?;
@@ -182,7 +183,7 @@ fn cache(work: &Path, words: &[String]) -> Option<String> {
     ))
 }
 
-/// True if a compiler accepts the options: a plugin among them must fit its version.
+/// True if a compiler accepts the options; a plugin in them must fit its version.
 fn loads_plugin(compiler: &Path, words: &[String]) -> bool {
     let Some(plugin) = words.iter().find(|word| word.starts_with("-fplugin=")) else { return true };
     let command = Command::new(compiler, "/", PROBE_LIMIT).with_arguments([
@@ -197,12 +198,12 @@ fn loads_plugin(compiler: &Path, words: &[String]) -> bool {
     run(&command, 0).and_then(|ended| ended.successful(&command)).is_ok()
 }
 
-/// Writes the script that cargo calls for rustc (`RUSTC_WRAPPER`). Unlike RUSTFLAGS it leaves the flags of a project's configuration in place, and
-/// programs that run in the build alone as they are.
+/// Writes the script that cargo calls for rustc (`RUSTC_WRAPPER`). Unlike RUSTFLAGS, it keeps the flags of a project's
+/// configuration, and does not change programs that run only in the build.
 fn make_for_rustc(script: &Path, words: &[String]) -> Result<()> {
     let words: String =
         words.iter().filter_map(|word| escape::shell(word)).map(|word| format!(" {word}")).collect();
-    // A wrapper of the user's, such as sccache, is called as cargo would.
+    // The script calls a wrapper of the user's, such as sccache, just as cargo would.
     let before = std::env::var("RUSTC_WRAPPER").unwrap_or_default();
     let before = match escape::shell(&before) {
         Some(quoted) if !before.is_empty() => format!("{quoted} "),
@@ -215,7 +216,7 @@ fn make_for_rustc(script: &Path, words: &[String]) -> Result<()> {
     files::make_executable(script)
 }
 
-/// The compilers on PATH by name, each the first of its name.
+/// Returns the first compiler of each name on PATH.
 fn compilers(own: &Path) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     let search = std::env::var_os("PATH").unwrap_or_default();
@@ -233,7 +234,7 @@ fn compilers(own: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// The environment of a build: with these profiles, and this folder for the wrapper's log.
+/// Returns the environment of a build with these profiles, and with this folder for the wrapper's log.
 pub(in crate::commands) fn environment(
     work: &Path,
     profiles: &Path,
@@ -254,7 +255,7 @@ pub(in crate::commands) fn environment(
         before("COMPILER_PATH", work.join(FOR_GCC)),
         ("PROF_DIR".into(), profiles.into()),
         ("SEDIMENT_LOG".into(), log.into()),
-        // A recording needs symbols; cargo would strip them where the profile asks.
+        // A recording needs symbols, which cargo would strip if the profile says so.
         ("CARGO_PROFILE_RELEASE_STRIP".into(), "none".into()),
     ];
     for_all.into_iter().chain(for_rustc).collect()

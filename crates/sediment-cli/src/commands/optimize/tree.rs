@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The copy of a source tree. Files share their blocks with those of the tree where the file system can (`copy_file_range`), and keep their
-//! times, by which make decides.
+//! Copies a source tree. If the file system can, the copies share their disk blocks with the originals
+//! (`copy_file_range`). They keep their times, because make compares them.
 //!
-//! Not copied: the working folder itself, and those of other runs; build folders that know their own path (CMake's,
-//! Meson's) or are marked as caches (CACHEDIR.TAG, such as cargo's `target`); and objects of earlier builds, because
-//! they have no function sections.
+//! These are not copied: the working folder itself, and those of other runs; build folders that contain their own path
+//! (CMake's, Meson's) or are marked as caches (CACHEDIR.TAG, such as cargo's `target`); and objects of earlier builds,
+//! because they have no function sections.
 
 use super::entries;
 use crate::files;
@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Files in a build folder by which it knows its own path, or declares itself a cache.
+/// Files that show that a build folder contains its own path, or is a cache.
 const MARKS_OF_BUILDS: &[&str] = &["CMakeCache.txt", "meson-private", "CACHEDIR.TAG"];
 
 /// Entries that were not copied.
@@ -28,7 +28,7 @@ pub(super) struct LeftOut {
     pub(super) objects: u64,
 }
 
-/// Copies a tree into a new folder; `work` is a folder in it that is passed over.
+/// Copies a tree into a new folder; `work` is a folder in it that is skipped.
 pub(super) fn copy(tree: &Path, work: &Path, copy: &Path, stop: &Stop) -> Result<LeftOut> {
     let mut left_out = LeftOut::default();
     let mut folders = vec![PathBuf::new()];
@@ -72,8 +72,8 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
         .with_hint(hint)
 }
 
-/// Copies a file or a symbolic link; sockets, pipes and devices are no part of a source tree. A link to a path in the tree becomes one
-/// into the copy.
+/// Copies a file or a symbolic link; sockets, pipes and devices do not belong to a source tree. A link to a path in the
+/// tree becomes a link into the copy.
 fn copy_entry(from: &Path, kind: fs::FileType, to: &Path, [tree, copy]: [&Path; 2]) -> std::io::Result<()> {
     if kind.is_symlink() {
         let target = fs::read_link(from)?;
@@ -86,8 +86,8 @@ fn copy_entry(from: &Path, kind: fs::FileType, to: &Path, [tree, copy]: [&Path; 
     same_times(from, to)
 }
 
-/// Returns the target of a link in the copy: the same file of the copy if the target is in the tree, else the target
-/// itself.
+/// Returns the target of a link in the copy: the same file of the copy if the target is in the tree, otherwise the
+/// target itself.
 fn target_in_copy(from: &Path, target: &Path, [tree, copy]: [&Path; 2]) -> PathBuf {
     if target.is_absolute() {
         return target.strip_prefix(tree).map_or(target.to_path_buf(), |inside| copy.join(inside));
@@ -104,7 +104,7 @@ fn target_in_copy(from: &Path, target: &Path, [tree, copy]: [&Path; 2]) -> PathB
     if whole.starts_with(tree) { target.to_path_buf() } else { whole }
 }
 
-/// Gives a file the time of change of another.
+/// Gives a file the modification time of another.
 pub(super) fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
     let found = fs::metadata(from)?;
     let times = fs::FileTimes::new().set_modified(found.modified()?);
@@ -112,11 +112,11 @@ pub(super) fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
     if found.is_dir() {
         opened.set_permissions(fs::Permissions::from_mode(found.permissions().mode() | 0o700))?;
     }
-    // The owner can set the times of a file without write permission, too.
+    // The owner can set the times even of a file without write permission.
     opened.set_times(times)
 }
 
-/// True for an object that a compiler left: a relocatable ELF file of that name.
+/// True for an object left by a compiler: a relocatable ELF file with such a name.
 fn is_object(path: &Path) -> bool {
     let named = path.extension().is_some_and(|ending| ending == "o" || ending == "lo" || ending == "obj");
     named
@@ -124,12 +124,12 @@ fn is_object(path: &Path) -> bool {
             || path.extension().is_some_and(|ending| ending == "lo"))
 }
 
-/// Key by which the state of a working folder is known.
+/// Key that identifies the state of a working folder.
 pub(super) const KEY: &str = "sediment-optimize";
 /// Largest state that is read.
 pub(super) const LARGEST_STATE: u64 = 1 << 20;
 
-/// True for a working folder, such as that of a run with another `--work`.
+/// True for the working folder of another run, for example one with another `--work`.
 fn is_work_of_another(folder: &Path) -> bool {
     let path = folder.join(entries::STATE);
     path.is_file()
@@ -139,7 +139,7 @@ fn is_work_of_another(folder: &Path) -> bool {
             .is_some_and(|state| state.get(KEY).is_some())
 }
 
-/// Removes a folder, and what a build made read-only in it.
+/// Removes a folder, including read-only folders that a build made in it.
 pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
     if fs::remove_dir_all(folder).is_ok() {
         return Ok(());
@@ -154,12 +154,12 @@ pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// A file in a tree by which a build tool knows the tree's own path: it writes there, wherever it runs.
+/// Finds a file that shows that a build tool has stored the tree's own path, and will write there wherever it runs.
 pub(super) fn mark_of_own_path(tree: &Path) -> Option<&'static str> {
     MARKS_OF_BUILDS[..2].iter().find(|mark| tree.join(mark).exists()).copied()
 }
 
-/// Size and time of change of a file, in nanoseconds.
+/// Size of a file, and its modification time in nanoseconds.
 pub(super) type Stamp = (u64, u128);
 /// Files with their stamps.
 pub(super) type FileStamps = BTreeMap<PathBuf, Stamp>;
@@ -171,13 +171,13 @@ pub(super) fn stamp_of(found: &fs::Metadata) -> Stamp {
     (found.len(), age.map_or(0, |age| age.as_nanos()))
 }
 
-/// The files of a tree, but for those of build folders, of the folder `work`, and a file `own`. git's index changes where a tree is only
-/// looked at.
+/// Lists the files of a tree, without those in build folders, in the folder `work`, and the file `own`. git's index is
+/// left out, too, because it changes when a tree is only looked at.
 pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> FileStamps {
     let mut files = FileStamps::new();
     let mut folders = vec![tree.to_path_buf()];
     let index = tree.join(".git/index");
-    // What it asks for is compared by itself.
+    // Its content is compared separately.
     let settings = tree.join(entries::PROJECT_FILE);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -194,7 +194,7 @@ pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> FileStamps 
     files
 }
 
-/// Number that changes with the names, sizes and times of files.
+/// A number that changes with the names, sizes and times of files.
 pub(super) fn stamp(files: &FileStamps) -> u64 {
     let mut stamp = 0xcbf2_9ce4_8422_2325_u64;
     for (path, (size, modified)) in files {
@@ -205,12 +205,12 @@ pub(super) fn stamp(files: &FileStamps) -> u64 {
     stamp
 }
 
-/// The programs and shared libraries in a tree, sorted.
+/// Lists the programs and shared libraries in a tree, sorted.
 pub(super) fn linked_files(tree: &Path, work: &Path) -> Vec<PathBuf> {
     linked(tree, work, fs::FileType::is_file)
 }
 
-/// The symbolic links to such, sorted.
+/// Lists the symbolic links to these, sorted.
 pub(super) fn links_to_linked_files(tree: &Path, work: &Path) -> Vec<PathBuf> {
     linked(tree, work, fs::FileType::is_symlink)
 }
@@ -235,7 +235,7 @@ fn linked(tree: &Path, work: &Path, is_wanted: impl Fn(&fs::FileType) -> bool) -
     found
 }
 
-/// True for a path in the tree that leads out of it by no link. Folders may be missing.
+/// True for a path in the tree that does not lead out of it by a link. Folders may be missing.
 pub(super) fn is_inside(path: &Path, tree: &Path) -> bool {
     let is_plain = path.components().all(|part| !matches!(part, Component::ParentDir));
     let place = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs and libraries of a tree that is built in place: saved before the first build, put back by `--undo`.
+//! Saves the programs and libraries of a tree that is built in place, before the first build, and puts them back for
+//! `--undo`.
 
 use super::entries::{self, LINKS_BEFORE, SAVED};
 use super::links::{self, LinkedOutput};
@@ -17,19 +18,19 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 const LIST: &str = "list.json";
-/// Paths of linked files that builds made where none were.
+/// Paths of linked files that builds added.
 const ADDED: &str = "added.json";
 /// Largest list that is read.
 const LARGEST: u64 = 64 << 20;
 
-/// Saves the programs and libraries of a tree; files that were saved earlier stay, because they are from before the
-/// first run. Returns the number of saved files.
+/// Saves the programs and libraries of a tree, and returns the number of saved files. Files that were saved earlier
+/// stay, because they are from before the first run.
 pub(super) fn save(tree: &Path, work: &Path) -> Result<usize> {
     let folder = work.join(SAVED);
     if folder.join(LIST).exists() {
         return Ok(list(tree, work)?.iter().filter(|saved| saved.is_file()).count());
     }
-    // Recover the programs of a killed run whose working folder is gone.
+    // Also recovers the programs of a killed run whose working folder is gone.
     let renamed: Vec<PathBuf> =
         tree::linked_files(tree, work).iter().filter_map(|path| stand_ins::path_of(path)).collect();
     stand_ins::recover(renamed.iter().map(PathBuf::as_path));
@@ -51,7 +52,7 @@ pub(super) fn save(tree: &Path, work: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// A file or symbolic link that was saved.
+/// A saved file or symbolic link.
 struct Saved {
     original: PathBuf,
     kept: Kept,
@@ -62,7 +63,7 @@ enum Kept {
         copy: PathBuf,
         owner: [u32; 2],
     },
-    /// Target of a symbolic link that a linker replaces by its output.
+    /// Target of a symbolic link that the linker replaces by its output.
     Link(PathBuf),
 }
 
@@ -71,7 +72,7 @@ impl Saved {
         matches!(self.kept, Kept::File { .. })
     }
 
-    /// Puts it back, with its owner and time. What cannot be given to its owner keeps no right of setuid or setgid.
+    /// Puts it back, with its owner and time. If its owner cannot be restored, it loses setuid and setgid.
     fn put_back(&self) -> Result<()> {
         let original = &self.original;
         if let Some(folder) = original.parent() {
@@ -85,7 +86,7 @@ impl Saved {
                 let given = std::os::unix::fs::chown(original, Some(*user), Some(*group)).is_ok();
                 let mode = fs::metadata(copy).map_or(0o644, |found| found.permissions().mode());
                 let mode = if given { mode } else { mode & 0o777 };
-                // make decides by times.
+                // make compares times.
                 let _ = tree::same_times(copy, original);
                 let _ = fs::set_permissions(original, fs::Permissions::from_mode(mode));
                 Ok(())
@@ -94,10 +95,10 @@ impl Saved {
     }
 }
 
-/// The files that were saved of a tree; none where none were.
+/// Returns the saved files of a tree; none if no files were saved.
 ///
 /// # Errors
-/// Where the list is damaged, or names a file that is not in the tree.
+/// If the list is damaged, or names a file outside the tree.
 fn list(tree: &Path, work: &Path) -> Result<Vec<Saved>> {
     let folder = work.join(SAVED);
     let path = folder.join(LIST);
@@ -107,10 +108,10 @@ fn list(tree: &Path, work: &Path) -> Result<Vec<Saved>> {
     rows(&path, |row| saved(row, tree, &folder))
 }
 
-/// The rows of a list.
+/// Reads the rows of a list.
 ///
 /// # Errors
-/// Where it is damaged.
+/// If the list is damaged.
 fn rows<T>(list: &Path, row: impl Fn(&Value) -> Option<T>) -> Result<Vec<T>> {
     let bytes = files::read_at_most(list, LARGEST)?;
     let rows: Option<Vec<T>> =
@@ -134,7 +135,7 @@ fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
     tree::is_inside(&original, tree).then_some(Saved { original, kept })
 }
 
-/// Remembers the outputs of a build in place, also for runs after the next: `run` removes those that were not saved.
+/// Records the outputs of a build in place, for all later runs: `run` removes the outputs that were not saved.
 pub(super) fn remember(outputs: &[LinkedOutput], tree: &Path, work: &Path) -> Result<()> {
     let mut made = added(tree, work)?;
     made.extend(outputs.iter().flat_map(LinkedOutput::paths).map(Path::to_path_buf));
@@ -142,7 +143,7 @@ pub(super) fn remember(outputs: &[LinkedOutput], tree: &Path, work: &Path) -> Re
     files::write_owned(&work.join(SAVED).join(ADDED), json!(added).to_string().as_bytes())
 }
 
-/// The paths that builds added; none before the first build.
+/// Returns the paths that builds added; none before the first build.
 fn added(tree: &Path, work: &Path) -> Result<BTreeSet<PathBuf>> {
     let list = work.join(SAVED).join(ADDED);
     if !list.exists() {
@@ -151,7 +152,7 @@ fn added(tree: &Path, work: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(rows(&list, |row| Some(tree.join(entries::from_json(row)?)))?.into_iter().collect())
 }
 
-/// A path from the tree on: a tree may be moved.
+/// A path relative to the tree, because the tree may be moved.
 fn in_tree(path: &Path, tree: &Path) -> Value {
     entries::to_json(path.strip_prefix(tree).unwrap_or(path))
 }
@@ -169,7 +170,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     state::recover(&state::outputs(&state), [tree, work], ui);
     let saved = list(tree, work)?;
     let mut made: BTreeSet<PathBuf> = added(tree, work)?;
-    // Remove the copies that a first build made before it was interrupted. Copies that the user made later stay.
+    // Copies made by an interrupted first build are removed. Copies that the user made later stay.
     if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
         let outputs = links::outputs(&work.join(LINKS_BEFORE), tree, work);
         made.extend(outputs.iter().flat_map(LinkedOutput::paths).map(Path::to_path_buf));
@@ -178,7 +179,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let is_ours = |path: &&PathBuf| tree::is_inside(path, tree) && files::elf_type(path).is_some();
     let removed =
         made.iter().filter(|path| is_new(path) && is_ours(path) && fs::remove_file(path).is_ok()).count();
-    // Put back every file that can be put back, then report the first error.
+    // All files that can be put back are put back; then the first error is reported.
     let results: Vec<Result<()>> = saved.iter().map(Saved::put_back).collect();
     results.into_iter().collect::<Result<()>>()?;
     tree::remove(work).map_err(|error| {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdict on what was measured, and why. Processor time decides, with the luck of layout inside its interval; simulated misses can
-//! only show that there is nothing to measure. Pages are a result of their own.
+//! The verdict on a measurement, and its reason. CPU time decides, with an interval that includes the luck of layout.
+//! Simulated misses can only show that there is nothing to measure. Saved pages are reported separately.
 
 use super::measure::OTHER_OUTPUT;
 use sediment_measure::judge;
 use serde_json::Value;
 use std::fmt;
 
-/// Pages by which the executed functions have to shrink to be named.
+/// Saved pages are mentioned if the executed functions need at least this many fewer.
 const LEAST_PAGES: u64 = 16;
 
 /// Simulated meters: key and name.
@@ -24,11 +24,11 @@ pub(super) struct Misses {
 /// Result for one command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Finding {
-    /// The judge's answer, by its code, and its sentence.
+    /// The judge's answer with its code, and its sentence.
     Judged { code: String, sentence: String },
-    /// Largest possible worth of misses, in per cent of the processor time: no run was needed.
+    /// Largest possible worth of misses, in per cent of CPU time. No run was needed.
     TooFewMisses(f64),
-    /// It was not judged, and why.
+    /// It was not judged, for this reason.
     Open(String),
 }
 
@@ -43,7 +43,7 @@ pub(super) enum LevelVerdict {
 }
 
 impl LevelVerdict {
-    /// The verdict, for programs.
+    /// The verdict's code for programs.
     pub(super) fn code(self) -> &'static str {
         match self {
             Self::Gain => "gain",
@@ -61,7 +61,8 @@ impl fmt::Display for LevelVerdict {
     }
 }
 
-/// The verdict on the findings of all commands, and its reason. `pages` has those of the executed functions before and after.
+/// Returns the verdict on the findings of all commands, and its reason. `pages`: pages of the executed functions before
+/// and after.
 pub(super) fn verdict(findings: &[Finding], pages: [u64; 2]) -> (LevelVerdict, String) {
     let is = |finding: &Finding, wanted: judge::Answer| matches!(finding, Finding::Judged { code, .. } if code == wanted.code());
     let has = |wanted| findings.iter().any(|finding| is(finding, wanted));
@@ -99,7 +100,7 @@ pub(super) fn verdict(findings: &[Finding], pages: [u64; 2]) -> (LevelVerdict, S
 }
 
 impl Finding {
-    /// The finding in the figures of a measured command.
+    /// Reads the finding from the figures of a measured command.
     pub(super) fn of(measured: &Value) -> Self {
         let cpu = &measured["cpu_time"];
         let worth = ["gained", "lost"].map(|key| measured["worth_percent"][key].as_f64());
@@ -118,7 +119,7 @@ impl Finding {
 
     fn in_words(&self) -> String {
         match self {
-            // The verdict says so itself.
+            // The verdict itself contains this.
             Self::Judged { sentence, .. } => {
                 sentence.strip_prefix("nothing to gain: ").unwrap_or(sentence).to_owned()
             }
