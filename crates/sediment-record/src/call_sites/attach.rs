@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attaches to running processes, and restores them at the end: stubs are made before a process stops, and are removed once no thread is in
-//! them.
+//! Attaches to running processes, and restores them at the end. Stubs are made before a process stops, and are removed
+//! when no thread is in them any longer.
 
 use super::code::CodeState;
 use super::entrance::{self, Moment};
@@ -21,13 +21,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Time for the threads of a process to stop, and for all attempts at that: a thread that has called vfork stops when its child has gone on.
+/// Time limit for the threads of a process to stop, and for all attempts: a thread that has called vfork stops when its
+/// child has continued.
 const STOPPING: Duration = Duration::from_millis(50);
 const ATTEMPTS: Duration = Duration::from_secs(5);
 
 impl Joining for Supervisor<'_> {
     fn prepare(&mut self, process: Pid) -> io::Result<()> {
-        /// While it becomes another program, it cannot be read.
+        /// A process cannot be read while it becomes another program.
         const TRIES: u32 = 10;
         const AGAIN: Duration = Duration::from_millis(20);
         let refused = |left: Left| {
@@ -85,8 +86,8 @@ impl Joining for Supervisor<'_> {
 }
 
 impl Supervisor<'_> {
-    /// Stops all threads of a process, with at least one of them not at a signal, and returns when they were stopped. After many attempts,
-    /// some threads may still run.
+    /// Stops all threads of a process, at least one of them not at a signal, and returns the time of the stop. After
+    /// many attempts, some threads may still run.
     fn halt_between_signals(&mut self, process: Pid) -> (Instant, Standstill) {
         const PAUSE: Duration = Duration::from_millis(5);
         let begun = Instant::now();
@@ -102,7 +103,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Handles what threads stop for during this time: one that gets a signal stands still until we look.
+    /// Handles stops of threads during this time: a thread that gets a signal stays stopped until it is examined.
     fn serve(&mut self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time && self.alarm.ring(TICK).is_ok() {
@@ -119,7 +120,7 @@ impl Supervisor<'_> {
         own.all(|(id, _)| standing.stopped.contains_key(id))
     }
 
-    /// Has a process that stands still map our memory, gives each of its threads a block, and changes its code.
+    /// Makes a stopped process map the recorder's memory, gives each of its threads a block, and changes its code.
     fn take_on(
         &mut self,
         process: Pid,
@@ -128,7 +129,7 @@ impl Supervisor<'_> {
     ) -> io::Result<()> {
         let is_recorded = |found: &FollowedThread| found.process == process && found.place.is_some();
         if self.threads.values().any(is_recorded) {
-            // It has become another program meanwhile, which was entered as it began.
+            // It has become another program meanwhile, which was entered at its beginning.
             return Ok(());
         }
         if !self.all_stand(process, standing) || self.sharing.contains(&process) {
@@ -163,7 +164,8 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Has a thread of a process that stands still run code, and go on afterwards where it was; whether its system calls have succeeded.
+    /// Makes a thread of a stopped process run code, and then continue at its old place. Returns true if its system
+    /// calls have succeeded.
     fn run_in(
         &mut self,
         process: Pid,
@@ -175,7 +177,7 @@ impl Supervisor<'_> {
         let own = trapped
             .map(|(id, _)| *id)
             .filter(|id| self.threads.get(id).is_some_and(|found| found.process == process));
-        // One that is in no system call comes first: nothing is to be called again.
+        // A thread outside of system calls comes first, because nothing has to be called again.
         let any = standing
             .stopped
             .keys()
@@ -199,7 +201,8 @@ impl Supervisor<'_> {
         Ok(injected.succeeded)
     }
 
-    /// Takes our memory from the processes that were attached to, whose code is set back. What a thread is still in stays.
+    /// Unmaps the recorder's memory from the attached processes, whose code was restored. Parts that a thread still
+    /// executes stay.
     pub(super) fn unmap(&mut self, standing: &mut Standstill) {
         const TRIES: u32 = 25;
         const MOMENT: Duration = Duration::from_millis(2);
@@ -215,7 +218,7 @@ impl Supervisor<'_> {
                 if !matches!(done, Ok(false)) {
                     break;
                 }
-                // A stub is left after a few instructions, if the thread gets a processor.
+                // A thread leaves a stub after a few instructions, if it gets a processor.
                 let own =
                     standing.part(|id| self.threads.get(&id).is_some_and(|found| found.process == process));
                 self.proceed(&own);
@@ -232,7 +235,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Unmaps our memory from a process that stands still; false if a thread is still in it.
+    /// Unmaps the recorder's memory from a stopped process; false if a thread is still in it.
     fn unmap_from(&mut self, process: Pid, standing: &mut Standstill) -> io::Result<bool> {
         let own = self.threads.iter().filter(|(_, found)| found.process == process && !found.is_ending);
         let own: Vec<(Pid, Option<(usize, u32)>)> = own.map(|(id, found)| (*id, found.place)).collect();

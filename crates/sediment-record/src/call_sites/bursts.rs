@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bursts: calls are counted for a part of the time, so that the programs' time stays within a bound.
+//! Bursts: calls are counted for part of the time, so that the programs' CPU time stays within a bound.
 //!
-//! All calls are counted at the beginning. After that, call sites that have counted lead to stubs for a moment of each period, and are the
-//! file's own otherwise; a site that has never counted costs nothing and stays as it is, so that the first use of a function is seen at any
-//! time. Periods are measured in wall time, independent of what programs do. A call in a burst stands for all calls of the period, so its
-//! weight is the total time divided by the time of the bursts. Counting is taken to cost as much as the program itself, which few programs
-//! exceed; stopping the threads of a process and changing its code is measured.
+//! All calls are counted at the beginning. After that, call sites that have counted lead to stubs for a moment of each
+//! period; the rest of the time they have the file's own code. A site that has never counted costs nothing and keeps
+//! its stub, so that the first use of a function is seen at any time. Periods are measured in wall time, independent of
+//! the programs' activity. A call in a burst represents all calls of the period, so its weight is the total time
+//! divided by the time of the bursts. Counting is assumed to cost as much as the program itself, which few programs
+//! exceed. The cost of stopping the threads of a process and changing its code is measured.
 
 use super::counters::BurstWeight;
 use crate::RecordSettings;
@@ -14,7 +15,7 @@ use sediment_core::plural::counted;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Time of the beginning in which all calls are counted, and the share of the time after it, if no bound is given.
+/// Initial time in which all calls are counted, and the share of the time after it if no bound is given.
 const BEGINNING: Duration = Duration::from_secs(10);
 const USUAL_OVERHEAD: f64 = 0.05;
 /// Shortest and longest period. The longest period is used if switching costs more than the bound, for example with
@@ -23,7 +24,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 const LONGEST_PERIOD: Duration = Duration::from_secs(5);
 /// Share of the overhead bound for beginning and ending bursts, if the longest period allows it.
 const SWITCHING: f64 = 0.25;
-/// Time from one attempt to switch a process to the next.
+/// Time between attempts to switch a process.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// When calls are counted.
@@ -33,18 +34,18 @@ pub(super) struct Bursts {
     overhead: Option<f64>,
     /// True while calls are counted.
     pub(super) counting: bool,
-    /// When the recording began, and when its beginning was over.
+    /// Time when the recording began, and time when its beginning ended.
     started: Instant,
     begun: Option<Instant>,
-    /// When the last burst began or ended, and the time from there to the next turn.
+    /// Time when the last burst began or ended, and the time from then to the next turn.
     turned: Instant,
     rest: Duration,
     /// Time of all bursts that have ended.
     counted: Duration,
-    /// Time that the last begin and the last end of a burst took.
+    /// Cost of the last beginning and of the last end of a burst.
     cost: [Duration; 2],
-    /// Processes whose code is still to be switched, because a thread was among the bytes that change; and when the
-    /// next attempt is due. Such sites are frequent ones, which would be missed.
+    /// Processes that must still be switched, because a thread was among the bytes that change, and time of the next
+    /// attempt. Such sites are frequently executed, and would be missed otherwise.
     pub(super) unswitched: BTreeSet<Pid>,
     pub(super) next_try: Instant,
     number: u64,
@@ -72,7 +73,7 @@ impl Bursts {
         bursts
     }
 
-    /// The recording begins.
+    /// Begins the time of the recording.
     pub(super) fn start(&mut self) {
         self.started = Instant::now();
         self.turned = self.started;
@@ -95,7 +96,7 @@ impl Bursts {
         (burst, period.saturating_sub(burst))
     }
 
-    /// A burst begins or ends.
+    /// Begins or ends a burst.
     pub(super) fn turn(&mut self) {
         if self.is_beginning() {
             self.begun = Some(Instant::now());
@@ -130,7 +131,7 @@ impl Bursts {
         BurstWeight { weight, bursts: self.number + u64::from(self.counting) }
     }
 
-    /// Text for the part of the time in which calls were counted; `None` if it is all of the time.
+    /// Text for the share of time in which calls were counted; `None` if this is all of the time.
     pub(super) fn said(&self) -> Option<String> {
         let begun = self.begun?;
         let time = begun.elapsed().as_secs_f64();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes of a file's code that change so that calls lead to stubs.
+//! The bytes of a file's code that are changed so that calls lead to stubs.
 
-/// Bytes of code that change, one after the other.
+/// Changed bytes of code, one change after the other.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Changes {
     /// Address as linked, number of bytes, place of the distance among them, and site of each change, in ascending order.
@@ -15,7 +15,7 @@ pub(super) struct Changes {
 pub(super) struct SiteChange<'a> {
     /// Address as linked.
     pub(super) at: u64,
-    /// Index among the direct sites, and then the indirect ones.
+    /// Index among the direct sites; indirect sites are numbered after them.
     pub(super) site: u32,
     pub(super) original: &'a [u8],
     pub(super) changed: &'a [u8],
@@ -58,7 +58,7 @@ impl Changes {
         (address < at + u64::from(length)).then_some(at)
     }
 
-    /// In ascending order.
+    /// Returns the changes in ascending order.
     pub(super) fn sorted(&self) -> Self {
         let mut starts = Vec::with_capacity(self.places.len());
         let mut end = 0;
@@ -67,7 +67,7 @@ impl Changes {
             end += usize::from(*length);
         }
         let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
-        // They come in three runs.
+        // The changes come in three ascending runs.
         order.sort_by_key(|place| self.places[*place as usize].0);
         let mut sorted = Self {
             places: Vec::with_capacity(self.places.len()),
@@ -84,7 +84,7 @@ impl Changes {
         sorted
     }
 
-    /// Returns the same changes for stubs at this further distance; `None` if they would be too far.
+    /// Returns the same changes for stubs that are further away by this distance; `None` if they would be too far.
     pub(super) fn moved(&self, by: i64) -> Option<Self> {
         let mut changes = self.clone();
         let mut end = 0;
@@ -97,7 +97,7 @@ impl Changes {
     }
 }
 
-/// Adds to the distance that these bytes begin with; None if the sum has no room there.
+/// Adds to the distance at the beginning of these bytes; None if the sum does not fit.
 pub(super) fn shift_distance(bytes: &mut [u8], by: i64) -> Option<()> {
     let bytes = bytes.first_chunk_mut::<4>()?;
     let distance = i64::from(i32::from_le_bytes(*bytes)).checked_add(by)?;

@@ -10,18 +10,18 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Way in which code changes.
+/// Direction in which code changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeState {
     ToStubs,
     ToOriginal,
 }
 
-/// Bytes that are read and written at once.
+/// Number of bytes that are read and written at once.
 const AT_ONCE: u64 = 64 * PAGE;
 
-/// Makes the changes of a file that pass the filter, at a place in memory, whole pages at once: no change spans two
-/// pages. Returns the number of changes that were not made because the memory contained neither the old nor the new
+/// Makes the changes of a file for which the filter is true, at a place in memory, whole pages at once: no change spans
+/// two pages. Returns the number of changes that were not made because the memory contained neither the old nor the new
 /// bytes.
 pub(super) fn write_changes(
     memory: &File,
@@ -32,10 +32,10 @@ pub(super) fn write_changes(
     change_pages(memory, (bias, changes), to, passes, None)
 }
 
-/// Gets the address of each run of pages, with its bytes before and after.
+/// Receives the address of each run of pages, with its bytes before and after.
 type KeepPages<'a> = &'a mut dyn FnMut(u64, Vec<u8>, Vec<u8>);
 
-/// The same; `keep` gets the pages.
+/// Does the same; `keep` gets the pages.
 fn change_pages(
     memory: &File,
     (bias, changes): (u64, &Changes),
@@ -84,7 +84,7 @@ fn change_pages(
     Ok(others)
 }
 
-/// Pages of a file as they are and as they lead to stubs, for the next process that maps the file so.
+/// Pages of a file without changes and with all changes, for the next process that maps the file in the same way.
 #[derive(Debug)]
 pub(super) struct PreparedPages {
     pub(super) file: File,
@@ -98,7 +98,7 @@ impl Drop for PreparedPages {
     }
 }
 
-/// Pages that follow each other.
+/// Consecutive pages.
 #[derive(Debug)]
 pub(super) struct PreparedRun {
     /// Address as linked.
@@ -107,10 +107,10 @@ pub(super) struct PreparedRun {
     pub(super) after: Vec<u8>,
 }
 
-/// Bytes of prepared pages of a file, and of all, at most; each is there twice.
+/// Largest number of bytes of prepared pages, of one file and of all; each page is stored twice.
 const MOST_PREPARED: usize = 16 << 20;
 const ALL_PREPARED: usize = 48 << 20;
-/// Bytes of all that are there.
+/// Number of bytes of all prepared pages.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
 
 /// A file that a process has just mapped.
@@ -124,7 +124,8 @@ pub(super) struct NewCode<'a> {
 }
 
 impl NewCode<'_> {
-    /// Makes all changes; where this is the second process, prepares the pages for the next. The number of changes that are not made.
+    /// Makes all changes. In the second process, prepares the pages for the next ones. Returns the number of changes
+    /// that were not made.
     pub(super) fn change(
         &self,
         changes: &Changes,
@@ -160,7 +161,7 @@ impl NewCode<'_> {
         Ok(others)
     }
 
-    /// Writes prepared pages; false if the file or the memory of the process is not as it was before.
+    /// Writes prepared pages; false if the file or the memory of the process has changed.
     fn write_prepared(&self, prepared: &PreparedPages) -> io::Result<bool> {
         let Ok(pages) = File::open(format!("/proc/{}/pagemap", self.process)) else { return Ok(false) };
         let mut now = Vec::new();
@@ -179,7 +180,7 @@ impl NewCode<'_> {
         Ok(true)
     }
 
-    /// Offset in the file of a page with code.
+    /// Offset of a page of code in the file.
     fn offset(&self, page: u64) -> Option<u64> {
         let has_it =
             |segment: &&TextSegment| (segment.code.start & !(PAGE - 1)..segment.code.end).contains(&page);
@@ -188,9 +189,9 @@ impl NewCode<'_> {
     }
 }
 
-/// True if all these pages are as the file has them: the process has no copy of its own.
+/// True if all these pages are the file's own: the process has no private copies.
 pub(super) fn is_of_file(pages: &File, address: u64, length: u64) -> bool {
-    /// Bits of an entry of /proc/ID/pagemap: in memory, in swap, of a file.
+    /// Bits of an entry in /proc/ID/pagemap: in memory, in swap, of a file.
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
     const OF_FILE: u64 = 1 << 61;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Code of files with all changes, in the shared memory. A program that begins maps such a copy in place of a library's code, and needs no pages
-//! of its own: writing them is most of the cost of a short process.
+//! Keeps code of files with all changes in the shared memory. A program that begins maps such a copy in place of a
+//! library's code, and needs no changed pages of its own. Writing these is most of the cost of a short process.
 //!
 //! A copy is made for the third process that has the file at the same distance from its stubs, and mapped only
 //!
-//! - by the one thread of a program that has just begun, in the stub of the dynamic linker's first notice: nothing of the program has run, and no
-//!   filter of system calls can be there
-//! - where no file of the program has words by which it may look for its mappings
-//! - in place of one mapping of the same part of the same file, without pages that belong to the process alone
+//! - by the only thread of a program that has just begun, in the stub of the dynamic linker's first notice: the program
+//!   itself has not run yet, so it cannot have a filter of system calls
+//! - if no file of the program contains words that suggest that it looks for its mappings
+//! - in place of a mapping of the same part of the same file, without private pages of the process
 //! - while the file has its old times, and, once in a while, its old bytes
 
 use super::code::{PreparedPages, is_of_file};
@@ -26,19 +26,19 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct CodeCopy {
     segments: Vec<CopiedSegment>,
-    /// When its bytes were last compared with the file.
+    /// Time when its bytes were last compared with the file.
     compared: Cell<Instant>,
     /// Times of the file's last change.
     changed: [i64; 4],
 }
 
-/// One segment of it, in whole pages.
+/// A segment of it, in whole pages.
 #[derive(Debug, Clone)]
 struct CopiedSegment {
     /// Addresses as linked.
     pages: Range<u64>,
     file_offset: u64,
-    /// In the shared memory.
+    /// Offset in the shared memory.
     offset: u64,
 }
 
@@ -50,17 +50,17 @@ pub(super) struct MappedCopy {
     pub(super) offset: u64,
 }
 
-/// Bytes of all copies, at most.
+/// Largest number of bytes of all copies.
 const ALL_COPIED: u64 = 64 << 20;
-/// Bytes of those that were made.
+/// Number of bytes of the existing copies.
 static COPIED: AtomicU64 = AtomicU64::new(0);
-/// A file that changed later than this before a copy is made may change again within the same tick of its clock.
+/// If a file changed less than this time before a copy is made, it may change again within the same tick of its clock.
 const SETTLED: i64 = 2;
-/// Time after which the bytes of the file are compared again.
+/// The bytes of the file are compared again after this time.
 const COMPARED: Duration = Duration::from_secs(1);
 
 impl CodeCopy {
-    /// Makes one from prepared pages; None if there is no room, or the file is not as it was.
+    /// Makes a copy from prepared pages; None if there is no room, or the file has changed.
     pub(super) fn of(
         prepared: &PreparedPages,
         text: &[TextSegment],
@@ -135,7 +135,7 @@ impl CodeCopy {
         copies.collect()
     }
 
-    /// Gives its memory back: nobody has it mapped, or will.
+    /// Releases its memory, which no process has mapped or will map.
     pub(super) fn give_back(&self, shared: &SharedMemory) {
         for segment in &self.segments {
             shared.give_back(&(segment.offset..segment.offset + segment.length()));
@@ -149,13 +149,13 @@ impl CopiedSegment {
         self.pages.end - self.pages.start
     }
 
-    /// Bytes of the file, with all changes; None if they are not those that the changes were made in.
+    /// Returns the bytes of the file with all changes; None if they are not the bytes for which the changes were made.
     fn content(&self, prepared: &PreparedPages) -> Option<Vec<u8>> {
         let mut bytes = vec![0; self.length() as usize];
         let mut done = 0;
         while done < bytes.len() {
             match prepared.file.read_at(&mut bytes[done..], self.file_offset + done as u64) {
-                // Behind its end, the last page has zeros.
+                // After its end, the last page contains zeros.
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(_) => return None,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters in the memory of a program, and what they say.
+//! Reads the counters in the memory of a program.
 //!
-//! Each thread has a block of counters, which the register gs finds: a stub counts by one instruction that no other thread shares memory
-//! with. A block has these parts:
+//! Each thread has a block of counters, at the base of the segment register gs. So a stub counts by a single
+//! instruction, in memory that no other thread uses. A block has these parts:
 //!
 //! ```text
 //! 0      header: whether the thread waits for the recorder, the address of the page that all share, and copies of code to map
@@ -14,14 +14,14 @@
 use super::plan::SitePlan;
 use std::collections::BTreeMap;
 
-/// Whether a thread waits for the recorder, in the header of its block: 1 if it does.
+/// 1 if the thread waits for the recorder; in the header of its block.
 pub(super) const WAITS: u64 = 8;
 /// Address of the page that the recording shares, in the header of each block.
 pub(super) const SHARED: u64 = 16;
-/// Answers to a thread that waits: it goes on, or maps copies of code before that.
+/// Answers to a waiting thread: it continues, or maps copies of code first.
 pub(super) const SEEN: u32 = 2;
 pub(super) const MAP_COPIES: u32 = 3;
-/// Not 0 if the thread is to stop itself at its next notice, by a signal.
+/// Not 0 if the thread must stop itself by a signal at its next notice.
 pub(super) const STOPS_ITSELF: u64 = 40;
 /// In the header of a block: its own address, the number of copies that its thread has mapped, the path of their file, and the list of copies: address,
 /// length and offset of each, up to an address of 0.
@@ -33,31 +33,32 @@ pub(super) const COPIES: u64 = 256;
 pub(super) const MOST_COPIES: usize = ((TARGETS - COPIES) / 24 - 1) as usize;
 /// Number of notices of new libraries, on the page that the whole recording shares.
 pub(super) const NOTICES: u64 = 64;
-/// Where the table of further targets begins in a block.
+/// Offset of the table of further targets in a block.
 pub(super) const TARGETS: u64 = 4096;
 /// Bytes of an entry of that table: target, record of the site, first use, count.
 pub(super) const TARGET_BYTES: u64 = 32;
 pub(super) const TARGET_BITS: u32 = 13;
-/// Entries that are looked at.
+/// Number of entries that are examined.
 pub(super) const PROBES: u32 = 16;
-/// Bytes of the table, with room after its last entry for a search to continue.
+/// Bytes of the table, with additional room so that a search can continue after its last entry.
 pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TARGET_BYTES;
-/// Number of traced calls, in the header of a block, and where the last of them are: each is the low half of the address in its stub, and
-/// that of its target if it is indirect, of 4 bytes each.
+/// Number of traced calls, in the header of a block, and offset of the last of them. Each has the low half of the
+/// address in its stub and, if it is indirect, of its target, 4 bytes each.
 pub(super) const TRACED: u64 = 48;
 pub(super) const EVENTS: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
 pub(super) const KEPT_EVENTS: u64 = 1 << 15;
 pub(super) const EVENT_BYTES: u64 = 8;
-/// Where the counters of files begin in a block.
+/// Offset of the counters of files in a block.
 pub(super) const FILES: u64 = EVENTS + KEPT_EVENTS * EVENT_BYTES;
 
-/// Bytes of the record of an indirect site: two targets, each with a count, their first uses, and calls that found no room.
+/// Bytes of the record of an indirect site: two targets, each with a count; their first uses; and the number of calls
+/// that found no room.
 pub(super) const RECORD_BYTES: u64 = 48;
 
-/// Where the counters of a file are in a block.
+/// Position of a file's counters in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileCounters {
-    /// Offset of the first.
+    /// Offset of the first counter.
     pub(super) at: u64,
     direct: u64,
     indirect: u64,
@@ -93,7 +94,7 @@ pub(super) struct FurtherTarget {
 }
 
 impl FurtherTarget {
-    /// All of a table.
+    /// Returns all entries of a table.
     pub(super) fn all(table: &[u8]) -> impl Iterator<Item = Self> + '_ {
         let entries = table.chunks_exact(TARGET_BYTES as usize).filter(|entry| word(entry, 0) != 0);
         entries.map(|entry| Self {
@@ -105,14 +106,14 @@ impl FurtherTarget {
     }
 }
 
-/// Numbers of calls that a block has of one file.
+/// Counts of one file in a block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SiteCounts {
     /// By index of a direct site: calls, and first use.
     pub(super) direct: BTreeMap<usize, (u64, u32)>,
     /// By index of an indirect site and target: calls, and first use.
     pub(super) indirect: BTreeMap<(usize, u64), (u64, u32)>,
-    /// By index of an indirect site: calls whose targets found no room.
+    /// By index of an indirect site: number of calls whose targets found no room.
     pub(super) without_target: BTreeMap<usize, u64>,
 }
 
@@ -122,7 +123,7 @@ impl SiteCounts {
         let place = |at: u64| (at - counters.at) as usize;
         let (calls, rest) = numbers.split_at(place(counters.firsts()).min(numbers.len()));
         for (index, left) in calls.chunks_exact(8).enumerate().filter(|(_, left)| **left != [0; 8]) {
-            // Counted down from 0.
+            // It counts down from 0.
             let first = number_of_4(rest, 4 * index as u64);
             add(self.direct.entry(index).or_default(), word(left, 0).wrapping_neg(), first);
         }
@@ -143,7 +144,7 @@ impl SiteCounts {
         }
     }
 
-    /// Adds what the tables of further targets have of a file.
+    /// Adds the entries of the tables of further targets that belong to a file.
     pub(super) fn add_targets(&mut self, counters: &FileCounters, targets: &[FurtherTarget]) {
         let records = counters.records()..counters.records() + RECORD_BYTES * counters.indirect;
         for FurtherTarget { target, record, calls, first } in targets {
@@ -154,7 +155,7 @@ impl SiteCounts {
         }
     }
 
-    /// Marks all sites that have counted and are not marked yet, and keeps what they have counted.
+    /// Marks all sites that have counted and are not yet marked, and stores their counts so far.
     pub(super) fn set_aside(&self, marked: &mut SiteMarks, kept: &mut Self) {
         let old = marked.clone();
         for (site, counted) in self.direct.iter().filter(|(site, _)| !old.has_direct(**site)) {
@@ -170,8 +171,8 @@ impl SiteCounts {
         }
     }
 
-    /// Multiplies what marked sites have counted since it was set aside by a weight. The number of calls by which the counts may be wrong, the calls
-    /// of a burst taken as one observation.
+    /// Multiplies the counts of marked sites since then by a weight. Returns the number of calls by which the counts
+    /// may be wrong, if the calls of a burst count as a single observation.
     pub(super) fn weigh(
         &mut self,
         marked: &SiteMarks,
@@ -226,7 +227,7 @@ impl SiteMarks {
         !self.all.contains(&true)
     }
 
-    /// By the number of a site in [`super::changes::SiteChange`].
+    /// True if this site is marked, by its number in [`super::changes::SiteChange`].
     pub(super) fn has(&self, site: usize) -> bool {
         self.all.get(site).copied().unwrap_or(false)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An ELF file of x86-64 as a plan needs it: code, data, symbols, and the linkage to other files.
+//! Reads the parts of an x86-64 ELF file that a plan needs: code, data, symbols, and the linkage to other files.
 
 use super::sites::{Export, PAGE, SlotCallee, TextSegment, Trait};
 use object::elf;
@@ -16,7 +16,7 @@ pub(super) struct PlannedFile<'a> {
     /// Other loaded segments: address, and bytes.
     data: Vec<(u64, &'a [u8])>,
     pub(super) extent: Range<u64>,
-    /// True if it is linked to one place.
+    /// True if it is linked to a fixed address.
     pub(super) is_fixed: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'a> PlannedFile<'a> {
         Ok(Self { bytes, file, text, data, extent, is_fixed })
     }
 
-    /// Code from this address to the end of its segment.
+    /// Returns the code from this address to the end of its segment.
     pub(super) fn code_at(&self, address: u64) -> Option<&'a [u8]> {
         let segment = self.text.iter().find(|segment| segment.code.contains(&address))?;
         let offset = segment.file_offset + (address - segment.code.start);
@@ -76,7 +76,7 @@ impl<'a> PlannedFile<'a> {
         })
     }
 
-    /// True if these bytes are among what is loaded.
+    /// True if the loaded parts contain these bytes.
     pub(super) fn mentions(&self, wanted: &[u8]) -> bool {
         let parts = self.data.iter().map(|(_, bytes)| *bytes);
         let text = self.text.iter().filter_map(|segment| self.code(&segment.code));
@@ -102,7 +102,8 @@ impl<'a> PlannedFile<'a> {
         Some((section.address(), section.data().ok()?))
     }
 
-    /// All that a plan is made from, by offsets in the file: headers, what is loaded, and sections, but for debug information.
+    /// Returns everything that a plan is made from, by offsets in the file: headers, loaded parts, and sections except
+    /// debug information.
     pub(super) fn parts(&self) -> Vec<(u64, &'a [u8])> {
         let header = self.file.elf_header();
         let table = |offset: u64, count: u16, size: u16| offset..offset + u64::from(count) * u64::from(size);
@@ -133,7 +134,7 @@ impl<'a> PlannedFile<'a> {
         read
     }
 
-    /// Name that the file gives itself as a library.
+    /// Returns the file's own library name.
     pub(super) fn soname(&self) -> Option<String> {
         let dynamic = self.file.elf_section_table().dynamic(LittleEndian, self.bytes).ok()??;
         let (entries, link) = dynamic;
@@ -143,7 +144,7 @@ impl<'a> PlannedFile<'a> {
         std::str::from_utf8(name).ok().map(str::to_owned)
     }
 
-    /// Reason to leave the whole file alone.
+    /// Returns the reason to leave the whole file unchanged.
     pub(super) fn left_alone(&self) -> Option<&'static str> {
         let is_go = |name: &str| name.ends_with(".gopclntab") || name == ".go.buildinfo";
         if self.file.sections().any(|section| section.name().is_ok_and(is_go)) {
@@ -161,7 +162,7 @@ impl<'a> PlannedFile<'a> {
     }
 }
 
-/// Names of programs that look for leaks of memory, for which they trace themselves.
+/// Names in programs that look for memory leaks, and therefore trace themselves.
 const LOOKS_FOR_LEAKS: [&str; 2] = ["__lsan_init", "__asan_init"];
 
 /// Symbols of a file.
@@ -205,7 +206,7 @@ impl FileSymbols {
     }
 }
 
-/// Functions that other files may call by name.
+/// Returns the functions that other files can call by name.
 pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, Export> {
     let mut found = HashMap::new();
     for symbol in image.file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
@@ -219,7 +220,7 @@ pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, Export> {
     found
 }
 
-/// Slots of the global offset table whose callee is known.
+/// Returns the slots of the global offset table whose callee is known.
 pub(super) fn slots(image: &PlannedFile<'_>) -> HashMap<u64, SlotCallee> {
     let names: HashMap<usize, &str> = image
         .file
@@ -257,7 +258,7 @@ pub(super) fn slots(image: &PlannedFile<'_>) -> HashMap<u64, SlotCallee> {
 /// Sections of linkage stubs.
 const STUBS: [&str; 4] = [".plt", ".plt.sec", ".plt.got", ".iplt"];
 
-/// Linkage stubs: their first bytes, and the slots that they read.
+/// Returns the linkage stubs: their first bytes, and the slots that they read.
 pub(super) fn linkage_stubs(
     image: &PlannedFile<'_>,
     slots: &HashMap<u64, SlotCallee>,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of stubs and counters in a program that begins.
+//! Maps the memory of stubs and counters in a program that begins.
 //!
-//! Right after exec, a program has executed nothing: all its registers are 0 but the stack pointer. A short piece of code is written for a
-//! moment into the zero padding after the program's code. It maps the memory, sets the registers back to 0 and jumps to the program's first
-//! instruction. At its end it sends itself a signal that does nothing, at which the recorder stops it. The recorder does nothing that has
-//! to be undone: if it is killed, the code runs to its end by itself.
+//! Right after exec, a program has executed nothing, and all its registers except the stack pointer are 0. For a
+//! moment, a short piece of code is written into the zero padding after the program's code. It maps the memory, sets
+//! the registers back to 0 and jumps to the program's first instruction. At its end it sends itself a signal without
+//! effect, at which the recorder stops it. The recorder does nothing that would have to be undone: if it is killed, the
+//! code runs to its end by itself.
 //!
-//! In a program that runs already, one thread does this while the others stand still, and takes its registers from its stack at the end.
-//! The memory is unmapped in the same way.
+//! In a program that already runs, one thread does this while the others are stopped; at the end it restores its
+//! registers from its stack. The memory is unmapped in the same way.
 
 use nix::libc;
 use std::ops::Range;
@@ -28,15 +29,15 @@ impl Region {
     }
 }
 
-/// What `r15` holds at the last system call if all memory is mapped.
+/// Value of `r15` at the last system call if all memory is mapped.
 pub(super) const DONE: u64 = 1;
-/// The last system call in a program that runs.
+/// The last system call in a program that already runs.
 pub(super) const LAST_CALL: i64 = libc::SYS_close;
-/// The signal that a program that begins sends to itself at the end, by which we stop it. Without us, it does nothing: a program that begins
-/// has no handlers, and the signal is ignored unless it has one.
+/// The signal that a program that begins sends to itself at the end, at which the recorder stops it. Without a recorder
+/// it has no effect: a program that begins has no handlers, and without a handler the signal is ignored.
 pub(super) const LAST_SIGNAL: i32 = libc::SIGURG;
 
-/// Where a thread runs the code.
+/// Moment at which a thread runs the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// Before the first instruction of a program.
@@ -81,7 +82,7 @@ fn jump(code: &mut Vec<u8>, address: u64) {
     code.extend(address.to_le_bytes());
 }
 
-/// Code that unmaps regions and goes on at an address.
+/// Returns code that unmaps regions and continues at an address.
 pub(super) fn unmapping(regions: &[Region], go_on: u64) -> Vec<u8> {
     let mut code = Vec::new();
     Moment::Running.save(&mut code);
@@ -101,12 +102,12 @@ pub(super) fn unmapping(regions: &[Region], go_on: u64) -> Vec<u8> {
     code
 }
 
-/// Code that maps regions of a file and goes on at an address.
+/// Returns code that maps regions of a file and continues at an address.
 pub(super) fn mapping(path: &str, regions: &[Region], moment: Moment, go_on: u64) -> Vec<u8> {
     let mut code = Vec::new();
     let mut failures = Vec::new();
     moment.save(&mut code);
-    // Zero as after exec, and another than DONE.
+    // 0 as after exec, and different from DONE.
     code.extend([0x45, 0x31, 0xff]); // xor r15d, r15d
     code.extend([0x48, 0x8d, 0x3d]); // lea rdi, [path]
     let path_place = code.len();
@@ -140,7 +141,7 @@ pub(super) fn mapping(path: &str, regions: &[Region], moment: Moment, go_on: u64
         failures.push(code.len());
         code.extend([0; 4]);
         if !region.is_code {
-            // A core file is not to have it.
+            // Core files must not contain this memory.
             code.push(0xba);
             code.extend(libc::MADV_DONTDUMP.to_le_bytes());
             system_call(&mut code, libc::SYS_madvise);

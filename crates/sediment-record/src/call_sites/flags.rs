@@ -5,7 +5,7 @@ use super::elf::PlannedFile;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, RflagsBits};
 use std::collections::HashMap;
 
-/// Answers whether code reads flags that its caller has set, which calls never rely on.
+/// Decides if code reads flags that its caller has set. Calls never rely on flags.
 pub(super) struct LiveFlags<'a, 'b> {
     image: &'b PlannedFile<'a>,
     known: HashMap<u64, bool>,
@@ -16,7 +16,7 @@ impl<'a, 'b> LiveFlags<'a, 'b> {
         Self { image, known: HashMap::new() }
     }
 
-    /// Instructions that are looked at.
+    /// Largest number of instructions that are examined.
     const FAR: usize = 64;
 
     pub(super) fn at(&mut self, address: u64) -> bool {

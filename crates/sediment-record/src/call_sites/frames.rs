@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of an x86-64 file by its unwind tables (`.eh_frame`), with the data that a plan needs of each: whether it begins as a
-//! function does, where it has nothing but the return address on the stack, and where its landing pads are.
+//! Reads the functions of an x86-64 file from its unwind tables (`.eh_frame`), with the data that a plan needs of each:
+//! if it begins like a function, the ranges in which only the return address is on the stack, and its landing pads.
 //!
 //! The tables are those of the Linux Standard Base (part "Exception Frames").
 
@@ -42,7 +42,7 @@ impl<'a> UnwindTables<'a> {
         }
     }
 
-    /// All units, in ascending order. What cannot be read ends the list.
+    /// Returns all units, in ascending order. The list ends at the first one that cannot be read.
     pub(super) fn units(&self) -> Vec<CodeUnit> {
         let mut units = Vec::new();
         let mut entries = self.section.entries(&self.bases);
@@ -55,7 +55,7 @@ impl<'a> UnwindTables<'a> {
                 continue;
             }
             let first = entry.instructions(&self.section, &self.bases).next();
-            // A frame that is described before any instruction has run was set up by somebody else.
+            // If the frame is described before any instruction has run, other code has set it up.
             let is_part = matches!(
                 first,
                 Ok(Some(
@@ -69,10 +69,10 @@ impl<'a> UnwindTables<'a> {
                 ))
             );
             let exceptions = match entry.lsda() {
-                // No table: a distance of 0 to itself.
+                // A distance of 0 to itself means that there is no table.
                 Some(Pointer::Direct(table)) if self.range.contains(&table) => None,
                 Some(Pointer::Direct(table)) => Some(table),
-                // It cannot be read from the file.
+                // The pointer cannot be read from the file.
                 Some(Pointer::Indirect(_)) => Some(u64::MAX),
                 None => None,
             };
@@ -110,7 +110,7 @@ pub(super) fn landing_pads(section: &[u8], address: u64, table: u64, start: u64)
     const UDATA4: u8 = 3;
     let place = usize::try_from(table.checked_sub(address)?).ok()?;
     let mut reader = EndianSlice::new(section.get(place..)?, LittleEndian);
-    // The pads are counted from the function's start.
+    // The pads are counted from the start of the function.
     if reader.read_u8().ok()? != OMITTED {
         return None;
     }
@@ -140,7 +140,7 @@ pub(super) fn landing_pads(section: &[u8], address: u64, table: u64, start: u64)
 mod tests {
     use super::*;
 
-    /// A CIE as GCC writes it, and FDEs with these starts, sizes and instructions, in a section at 0x1000.
+    /// A CIE as written by GCC, and FDEs with these starts, sizes and instructions, in a section at 0x1000.
     fn section(functions: &[(i32, u32, &[u8])]) -> Vec<u8> {
         let mut section = Vec::new();
         let mut add = |body: &[u8]| {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn functions_and_their_bare_code_are_read() {
-        // push; CFA is 16 behind it; ... pop; CFA is 8 again.
+        // push; CFA is 16 bytes after it; ... pop; CFA is 8 bytes again.
         let pushes: &[u8] = &[0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 8];
         let part: &[u8] = &[0x0e, 32];
         let section = section(&[(0x2000, 0x10, pushes), (0x3000, 8, part), (0x1800, 4, &[])]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
+//! A program in memory, from its exec on. The processes that it forks share it. It has room for stubs near its code,
+//! and blocks of counters.
 
 use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
@@ -29,20 +30,20 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// Distance of that room below the dynamic linker: libraries find their place between them first.
+/// Distance of this room below the dynamic linker, so that libraries still find space between them.
 const BELOW_LIBRARIES: u64 = 1 << 30;
-/// Distance of the room below its program; and above a program whose address is too low for that, because its heap
-/// grows there.
+/// Distance of the room below its program; and the distance above a program whose address is too low for this, because
+/// its heap grows there.
 const BELOW_PROGRAM: u64 = 64 << 20;
 const ABOVE_PROGRAM: u64 = 1 << 30;
 /// Below this address there is room for the counters of a program with a low address.
 const FAR: u64 = 1 << 46;
-/// Blocks of counters: threads beyond that share them.
+/// Number of blocks of counters; if there are more threads, they share blocks.
 const BLOCKS: u64 = 64;
-/// Blocks of a program that locks all its memory, which then has to be there.
+/// Number of blocks for a program that locks all its memory, because all of them must then be in memory.
 const BLOCKS_OF_LOCKED: u64 = 2;
 
-/// Room for stubs that a program has mapped.
+/// Room for stubs, mapped by a program.
 #[derive(Debug)]
 struct MappedRoom {
     address: u64,
@@ -55,12 +56,12 @@ impl MappedRoom {
     }
 }
 
-/// A file that a program has mapped.
+/// A file mapped by a program.
 #[derive(Debug)]
 pub(super) struct FileInMemory {
     module: usize,
     inode: u64,
-    /// Added to addresses as linked.
+    /// Difference between addresses in memory and addresses as linked.
     pub(super) bias: u64,
     /// Where it is in memory.
     pub(super) range: Range<u64>,
@@ -73,11 +74,11 @@ pub(super) struct FileInMemory {
     /// Addresses in slots of the global offset table, as last seen.
     resolved: HashMap<u64, u64>,
     pub(super) is_mapped: bool,
-    /// True if its code leads to stubs at all times: it is the dynamic linker, by which new libraries are noticed.
+    /// True if its code always leads to stubs, because it is the dynamic linker, which gives notice of new libraries.
     is_always_counted: bool,
     /// Sites that are counted only in bursts.
     sampled: SiteMarks,
-    /// Counts of sampled sites from before that.
+    /// Counts of sampled sites from before they were sampled.
     before: SiteCounts,
 }
 
@@ -87,12 +88,12 @@ impl FileInMemory {
         &self.stubs.changes
     }
 
-    /// True if this site is counted in bursts alone.
+    /// True if this site is counted only in bursts.
     pub(super) fn is_sampled(&self, site: u32) -> bool {
         self.sampled.has(site as usize)
     }
 
-    /// True if a process with these mappings has it at this place, whatever its path is called by now, or what may be done with it.
+    /// True if a process with these mappings has the file at this place, whatever its path or access rights are now.
     pub(super) fn is_mapped_among(&self, mapped: &[ProcessMapping]) -> bool {
         mapped.iter().any(|mapping| mapping.inode == self.inode && self.range.contains(&mapping.range.start))
     }
@@ -101,21 +102,21 @@ impl FileInMemory {
 /// A program in memory.
 #[derive(Debug)]
 pub(super) struct ProgramImage {
-    /// Near the program, and near the libraries, if it may have any.
+    /// Room near the program, and near the libraries if it can have any.
     own_room: MappedRoom,
     library_room: Option<MappedRoom>,
     blocks: Region,
     block_length: u64,
-    /// By block: the threads that count there.
+    /// By block: the threads that use it.
     users: Vec<u32>,
     /// Place of the program's own file.
     program: Range<u64>,
-    /// Address of the page that the recording shares.
+    /// Address of the page that the whole recording shares.
     shared: u64,
     files: Vec<FileInMemory>,
-    /// Bytes of memory that it takes: copies of pages, stubs, and counters of a thread; 0 without a bound.
+    /// Bytes of memory that it needs: copies of pages, stubs, and counters of a thread; 0 without a bound.
     pub(super) memory: u64,
-    /// Threads of all its processes.
+    /// Number of threads of all its processes.
     pub(super) threads: u32,
     /// True if it ran before it was recorded.
     pub(super) was_running: bool,
@@ -123,9 +124,9 @@ pub(super) struct ProgramImage {
     pub(super) counts_always: bool,
     /// True until the first notice of libraries.
     pub(super) has_just_begun: bool,
-    /// True if it may look at what is mapped where.
+    /// True if it may look at its own mappings.
     reads_mappings: bool,
-    /// Copies for a waiting thread to map, and how many were announced to which block.
+    /// Copies for a waiting thread to map, with the number announced and the block.
     copies: Vec<MappedCopy>,
     told_copies: Option<(u32, u32)>,
 }
@@ -136,23 +137,23 @@ pub(super) struct CommonParts {
     pub(super) modules: PlannedModules,
     pub(super) shared: SharedMemory,
     pub(super) rooms: StubRooms,
-    /// Bytes of memory that may still be taken; None without a bound.
+    /// Remaining bytes of memory; None without a bound.
     pub(super) memory_left: Option<u64>,
     pub(super) skipped: Skipped,
 }
 
-/// Memory for a program that begins.
+/// Description of a program that begins, for which memory is reserved.
 #[derive(Debug)]
 pub(super) struct NewProgram<'a> {
     pub(super) mapped: &'a [Range<u64>],
-    /// The program's file by its number, and its place.
+    /// Number of the program's file, and its range.
     pub(super) program: (usize, Range<u64>),
-    /// Place of the dynamic linker; None of a static program.
+    /// Range of the dynamic linker; None for a static program.
     pub(super) linker: Option<Range<u64>>,
 }
 
 impl ProgramImage {
-    /// Takes memory for a program; None if there is no room near it.
+    /// Reserves memory for a program; None if there is no room near it.
     pub(super) fn plan(wanted: &NewProgram<'_>, common: &mut CommonParts) -> io::Result<Option<Self>> {
         let (module, place) = &wanted.program;
         let planned = common.modules.get(*module).clone();
@@ -181,7 +182,7 @@ impl ProgramImage {
         }
         let data = SHARED_PAGE + block_length * count;
         let above = library_stubs.unwrap_or(own_stubs);
-        // It may be anywhere; it is placed near if there is room.
+        // It can be anywhere, but is placed nearby if there is room.
         let data = match find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM)) {
             Some(near) => near,
             None => match find_below(&mapped, data, above).or_else(|| find_below(&mapped, data, FAR)) {
@@ -220,7 +221,7 @@ impl ProgramImage {
         }))
     }
 
-    /// Memory that the program is to map.
+    /// Memory that the program must map.
     pub(super) fn regions(&self) -> Vec<Region> {
         let shared = Region { address: self.shared, length: SHARED_PAGE, offset: 0, is_code: false };
         self.rooms().map(MappedRoom::region).chain([shared, self.blocks]).collect()
@@ -230,7 +231,7 @@ impl ProgramImage {
         [&self.own_room].into_iter().chain(&self.library_room)
     }
 
-    /// Takes a block for a thread: its number.
+    /// Takes a block for a thread, and returns its number.
     pub(super) fn take_block(&mut self, shared: &SharedMemory) -> io::Result<u32> {
         let least = self.users.iter().enumerate().min_by_key(|(_, users)| **users);
         let block = least.map_or(0, |(block, _)| block);
@@ -240,7 +241,7 @@ impl ProgramImage {
         Ok(block)
     }
 
-    /// A further thread counts in a block.
+    /// Records that a further thread uses a block.
     pub(super) fn share_block(&mut self, block: u32) {
         self.users[block as usize] += 1;
     }
@@ -259,10 +260,10 @@ impl ProgramImage {
         self.blocks.offset + self.block_length * u64::from(block)
     }
 
-    /// Makes the only thread of a program that begins stop at the first notice of libraries, so that we need not look
-    /// for it.
+    /// Makes the only thread of a program that begins stop itself at the first notice of libraries, so that the
+    /// recorder need not look for it.
     pub(super) fn expect_stop(&self, block: u32, expected: bool, shared: &SharedMemory) {
-        // Without it, it is looked for.
+        // Without this, the recorder looks for it.
         let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &u32::from(expected).to_le_bytes());
     }
 
@@ -271,12 +272,12 @@ impl ProgramImage {
         self.rooms().any(|room| room.region().range().contains(&address))
     }
 
-    /// True if a thread with this block waits for us.
+    /// True if a thread with this block waits for the recorder.
     pub(super) fn waits(&self, block: u32, shared: &SharedMemory) -> bool {
         shared.number(self.block_offset(block) + WAITS) == 1
     }
 
-    /// Lets a thread with this block go on that waits, once it has mapped the copies of code that it needs.
+    /// Lets a waiting thread with this block continue, after it has mapped the copies of code that it needs.
     pub(super) fn answer(&mut self, block: u32, shared: &SharedMemory) {
         let copies = std::mem::take(&mut self.copies);
         let told = !copies.is_empty() && self.tell_copies(block, &copies, shared).is_ok();
@@ -284,11 +285,11 @@ impl ProgramImage {
             self.told_copies = Some((block, copies.len() as u32));
         }
         let answer = if told { MAP_COPIES } else { SEEN };
-        // Without an answer it goes on later.
+        // Without an answer it continues later.
         let _ = shared.write(self.block_offset(block) + WAITS, &answer.to_le_bytes());
     }
 
-    /// Writes what a thread is to map.
+    /// Writes the list of copies that a thread must map.
     fn tell_copies(&self, block: u32, copies: &[MappedCopy], shared: &SharedMemory) -> io::Result<()> {
         let at = self.block_offset(block);
         let mut path = shared.path().into_bytes();
@@ -304,13 +305,14 @@ impl ProgramImage {
         shared.write(at + COPIES, &list)
     }
 
-    /// True if it has not mapped all copies of code that it was told to map. In these files, nothing is counted.
+    /// True if it has not mapped all copies of code in its list. In the missing files, nothing is counted.
     pub(super) fn lacks_copies(&self, shared: &SharedMemory) -> bool {
         self.told_copies
             .is_some_and(|(block, told)| shared.number(self.block_offset(block) + MAPPED_COPIES) != told)
     }
 
-    /// Changes the code of all files that a process has mapped since the last time. The process stands still, or runs none of this code yet.
+    /// Changes the code of all files that a process has mapped since the last time. The process is stopped, or runs
+    /// none of this code yet.
     pub(super) fn attend(
         &mut self,
         (process, memory): (Pid, &File),
@@ -338,7 +340,7 @@ impl ProgramImage {
                 NewCode { process, memory, bias, path, inode, text }
                     .change(file.changes(), (file.stubs.was_used.replace(true), &file.stubs.prepared))?
             } else {
-                // It has been here before, and is counted in bursts from the next one on.
+                // The file was mapped before. Its sampled sites count from the next burst on.
                 let is_counted = |change: &SiteChange<'_>| !file.is_sampled(change.site);
                 write_changes(memory, (bias, file.changes()), CodeState::ToStubs, &is_counted)?
             };
@@ -359,7 +361,7 @@ impl ProgramImage {
         let mut traits = Vec::new();
         for file in &mut self.files {
             let start = file.range.start;
-            // A later mapping in its place is another file.
+            // A later mapping at its place is another file.
             file.is_mapped &= mapped.iter().any(|mapping| mapping.range.contains(&start));
         }
         for mapping in mapped.iter().filter(|mapping| mapping.executable && mapping.path.starts_with('/')) {
@@ -410,7 +412,7 @@ impl ProgramImage {
         Ok(traits)
     }
 
-    /// Has stubs for a file if there is room for them.
+    /// Makes stubs for a file if there is room for them.
     fn make_stubs(
         &mut self,
         file: &mut FileInMemory,
@@ -443,7 +445,7 @@ impl ProgramImage {
             common.skipped.add(Reason::NoRoomForStubs, 0, &planned.path);
             return Ok(());
         };
-        // A copy that was unmapped has counted there before.
+        // A copy of the file that was unmapped has used these counters before.
         let before = self.files.iter_mut().find(|other| other.counters == Some(counters));
         if let Some(before) = before {
             before.counters = None;
@@ -461,12 +463,12 @@ impl ProgramImage {
         self.files.iter()
     }
 
-    /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.
+    /// Reads the slots of the global offset table, which show the callees of linkage stubs.
     pub(super) fn look_at_slots(&mut self, memory: &File, modules: &PlannedModules) {
         for file in self.files.iter_mut().filter(|file| file.counters.is_some() && file.is_mapped) {
             let slots = &modules.get(file.module).plan.slots;
             let (Some(first), Some(last)) = (slots.keys().min(), slots.keys().max()) else { continue };
-            /// A table that is longer is read slot by slot.
+            /// A longer table is read slot by slot.
             const LONGEST: u64 = 1 << 20;
             if last - first < LONGEST {
                 let mut bytes = vec![0; (last - first + 8) as usize];
@@ -490,13 +492,13 @@ impl ProgramImage {
         }
     }
 
-    /// The blocks that threads have, with the number of calls that each has noted.
+    /// Returns the blocks used by threads, with the number of calls that each has noted.
     pub(super) fn noted(&self, shared: &SharedMemory) -> Vec<(u32, u32)> {
         let blocks = (0..self.users.len() as u32).filter(|block| self.users[*block as usize] > 0);
         blocks.map(|block| (block, shared.number(self.block_offset(block) + TRACED))).collect()
     }
 
-    /// Words of the calls that a block has noted last.
+    /// Returns the words of the calls that a block has noted last.
     pub(super) fn noted_calls(&self, block: u32, shared: &SharedMemory) -> Vec<u64> {
         let from = self.block_offset(block) + EVENTS;
         let bytes = shared.read(from..from + KEPT_EVENTS * EVENT_BYTES);
@@ -507,7 +509,7 @@ impl ProgramImage {
             .collect()
     }
 
-    /// Call site and callee of a noted call.
+    /// Returns call site and callee of a noted call.
     pub(super) fn noted_call(
         &self,
         event: u64,
@@ -538,14 +540,14 @@ impl ProgramImage {
         Some([(file.module, site.at), callee?])
     }
 
-    /// The file and the address as linked that an address in memory is.
+    /// Returns the file and the address as linked for an address in memory.
     fn linked(&self, address: u64) -> Option<(usize, u64)> {
         let file = self.files.iter().rev().find(|file| file.range.contains(&address))?;
         Some((file.module, address.wrapping_sub(file.bias)))
     }
 
-    /// From now on, all sites that have counted since the last time are counted only in bursts. Other sites cost nothing, and show the
-    /// first use of a function at any time.
+    /// From now on, all sites that have counted since the last time are counted only in bursts. Other sites cost
+    /// nothing, and show the first use of a function at any time.
     pub(super) fn sample(&mut self, shared: &SharedMemory) {
         for (file, counted) in self.counted(shared).into_iter().enumerate() {
             let file = &mut self.files[file];
@@ -555,7 +557,7 @@ impl ProgramImage {
         }
     }
 
-    /// What was counted, by file.
+    /// Returns the counts by file.
     fn counted(&self, shared: &SharedMemory) -> Vec<SiteCounts> {
         let blocks = 0..self.users.len() as u32;
         let used: Vec<u64> = blocks
@@ -584,7 +586,8 @@ impl ProgramImage {
         by_file.collect()
     }
 
-    /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on. `weight`: that of a call in a burst.
+    /// Adds the counts to a tally, and releases the memory unless one of its threads still runs. `weight`: weight of a
+    /// call in a burst.
     pub(super) fn retire(
         &self,
         weight: BurstWeight,
@@ -598,7 +601,7 @@ impl ProgramImage {
             }
             self.add_to(tally, file, counted, modules);
         }
-        // Threads that were let go may still run in stubs.
+        // Released threads may still run in stubs.
         if self.threads > 0 {
             return;
         }
@@ -634,7 +637,7 @@ impl ProgramImage {
         }
     }
 
-    /// The function that a slot leads to: as the program has it, or by its name.
+    /// Returns the function that a slot leads to: by the address in the program, or by its name.
     fn callee_of_slot(
         &self,
         file: &FileInMemory,
@@ -643,7 +646,7 @@ impl ProgramImage {
         tally: &mut CallTally,
     ) -> Option<(usize, u64)> {
         let callee = modules.get(file.module).plan.slots.get(&slot)?;
-        // The dynamic linker finds it at the first call, and until then the slot leads to a linkage stub of its own file.
+        // The dynamic linker finds it at the first call. Until then the slot leads to a linkage stub of its own file.
         let resolved = file.resolved.get(&slot).filter(|address| !file.range.contains(address));
         let resolved = resolved.or_else(|| {
             let own = file.resolved.get(&slot)?;
@@ -668,7 +671,8 @@ impl ProgramImage {
     }
 }
 
-/// Copies of a file's code for a process that begins, if it may map them and another process has had the same file before.
+/// Returns copies of a file's code for a process that begins, if it can map them and another process has had the same
+/// file before.
 fn copies_of(
     file: &FileInMemory,
     (process, mapped): (Pid, &[ProcessMapping]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a stopped thread run a short piece of code with system calls. Meanwhile this code is in the zeros that pad the
-//! code of a file.
+//! Makes a stopped thread run a short piece of code with system calls. During this time, the code is in the zeros that
+//! pad the code of a file.
 
 use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment};
 use crate::tracing::mappings::ProcessMapping;
@@ -19,7 +19,8 @@ use std::os::unix::fs::FileExt;
 pub(super) struct Injected {
     /// True if all system calls have succeeded.
     pub(super) succeeded: bool,
-    /// Signals that came meanwhile, and are still to be delivered to a program that runs already: its handlers are not to run now.
+    /// Signals that arrived meanwhile, and must still be delivered to a program that already runs, because its handlers
+    /// must not run now.
     pub(super) signals: Vec<i32>,
 }
 
@@ -32,7 +33,7 @@ pub(super) fn run(
 ) -> io::Result<Injected> {
     let place = padding(memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
     memory.write_all_at(code, place)?;
-    // No call is made again.
+    // No system call is repeated.
     after.orig_rax = u64::MAX;
     ptrace::setregs(thread, user_regs_struct { rip: place, ..after })?;
     let mut signals = Vec::new();
@@ -47,7 +48,7 @@ pub(super) fn run(
     Ok(Injected { succeeded: last.r15 == DONE, signals })
 }
 
-/// Follows the code to the signal at its end; the registers there.
+/// Follows the code to the signal at its end, and returns the registers there.
 fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<user_regs_struct> {
     let (mut how, mut signal) = (Resume::Run, 0);
     loop {
@@ -59,7 +60,7 @@ fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<user_regs_stru
                 if registers.orig_rax as i64 == libc::SYS_tgkill && code.contains(&registers.rip) {
                     return Ok(registers);
                 }
-                // It comes from somebody else.
+                // Another process has sent it.
                 signal = LAST_SIGNAL;
             }
             Status::Signal(number) => signal = number,
@@ -70,7 +71,7 @@ fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<user_regs_stru
     }
 }
 
-/// Follows the code to the end of its last system call; the registers there.
+/// Follows the code to the end of its last system call, and returns the registers there.
 fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<user_regs_struct> {
     const UNKNOWN_CALL: u64 = (libc::ENOSYS as u64).wrapping_neg();
     let (mut how, mut signal) = (Resume::ToSystemCall, 0);
@@ -93,8 +94,8 @@ fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<use
     }
 }
 
-/// True if a stopped thread may be in a restartable sequence (rseq(2)). The kernel aborts the sequence if the thread continues in it, but
-/// not if the thread continues in other code and comes back.
+/// True if a stopped thread may be in a restartable sequence (rseq(2)). The kernel aborts the sequence if the thread
+/// continues in it, but not if the thread runs other code first and then returns.
 pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
     /// Offset of the address of the sequence in the thread's area.
     const SEQUENCE: u64 = 8;
@@ -102,12 +103,12 @@ pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
     match system::rseq_area(thread) {
         Ok(0) => false,
         Ok(area) => memory.read_exact_at(&mut bytes, area + SEQUENCE).is_err() || bytes != [0; 8],
-        // Before Linux 5.13 this cannot be found out.
+        // Before Linux 5.13 this is not known.
         Err(_) => false,
     }
 }
 
-/// Sets where a stopped thread counts.
+/// Sets the block of counters of a stopped thread.
 pub(super) fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
     let place = std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(user_regs_struct, gs_base);
     ptrace::write_user(thread, place as ptrace::AddressType, address as i64)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The decisions of a plan in the cache: which sites change, and where functions begin.
+//! Reads and writes the decisions of a plan for the cache: which sites change, and where functions begin.
 //!
-//! The change at a site and the code of its stub are always made from the bytes of the file. A plan is refused as a
-//! whole if the bytes at one of its sites are not those of such a site. Facts that the bytes cannot show (for example
-//! that no branch leads between moved instructions) are taken from the plan on trust: only the user can write the
-//! folder, and a checksum protects the file.
+//! The change at a site and the code of its stub are always made from the bytes of the file. A plan is refused
+//! completely if the bytes at one of its sites are not a site of this form. Facts that the bytes cannot show (for
+//! example that no branch leads between moved instructions) are trusted, because only the user can write to the folder,
+//! and a checksum protects the file.
 //!
 //! ```text
 //! traits, functions, direct calls, other direct sites, indirect sites, refused sites
 //! ```
 //!
-//! All numbers are LEB128, and addresses distances from the one before.
+//! All numbers are LEB128; each address is stored as the distance from the one before.
 
 use super::elf::PlannedFile;
 use super::sites::{DirectForm, DirectSite, IndirectSite, RefusedSites, Trait, in_one_page};
@@ -27,7 +27,7 @@ const FORMS: [DirectForm; 5] = [
     DirectForm::JumpThroughSlot,
 ];
 
-/// Decisions of a plan.
+/// The decisions of a plan, as read.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct KeptPlan {
     pub(super) traits: BTreeSet<Trait>,
@@ -37,7 +37,7 @@ pub(super) struct KeptPlan {
     pub(super) refused: RefusedSites,
 }
 
-/// Decisions of a plan that is to be kept.
+/// The decisions of a plan, to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanDecisions<'a> {
     pub(super) traits: &'a BTreeSet<Trait>,
@@ -64,20 +64,20 @@ impl NumberWriter {
         self.bytes.push(number as u8);
     }
 
-    /// An address no lower than the last one.
+    /// Writes an address that is not lower than the last one.
     fn address(&mut self, address: u64) {
         self.number(address.wrapping_sub(self.last));
         self.last = address;
     }
 
-    /// The number of addresses that follow.
+    /// Writes the number of addresses that follow.
     fn list(&mut self, length: usize) {
         self.number(length as u64);
         self.last = 0;
     }
 }
 
-/// Reads them.
+/// Reads numbers.
 struct NumberReader<'a> {
     bytes: &'a [u8],
     last: u64,
@@ -102,14 +102,14 @@ impl NumberReader<'_> {
         Some(self.last)
     }
 
-    /// The length of a list, each of whose entries takes a byte at least.
+    /// Reads the length of a list. Each entry takes at least one byte.
     fn list(&mut self) -> Option<usize> {
         self.last = 0;
         usize::try_from(self.number()?).ok().filter(|length| *length <= self.bytes.len())
     }
 }
 
-/// The decisions of a plan.
+/// Writes the decisions of a plan.
 pub(super) fn write(plan: &PlanDecisions<'_>) -> Vec<u8> {
     let mut to = NumberWriter::default();
     let traits = TRAITS.iter().enumerate().filter(|(_, its)| plan.traits.contains(its));
@@ -161,7 +161,7 @@ pub(super) fn read(
     }
     for is_call in [true, false] {
         let sites = from.list()?;
-        // Each takes two bytes at least.
+        // Each site takes at least two bytes.
         plan.direct.reserve(sites.min(from.bytes.len() / 2));
         for _ in 0..sites {
             let (at, form) = (from.address()?, *FORMS.get(usize::try_from(from.number()?).ok()?)?);
@@ -192,7 +192,7 @@ pub(super) fn read(
     (from.bytes.is_empty() && are_apart(&plan)).then_some(plan)
 }
 
-/// The direct site of this form at an address, if the file has one there.
+/// Returns the direct site of this form at an address, if the file has one there.
 fn direct_site(
     image: &PlannedFile<'_>,
     (at, form): (u64, DirectForm),
@@ -223,7 +223,7 @@ fn direct_site(
 
 /// True if no byte belongs to two sites.
 fn are_apart(plan: &KeptPlan) -> bool {
-    // They come in three runs, each in ascending order.
+    // The sites come in three runs, each in ascending order.
     let calls = plan.direct.partition_point(|site| site.form == DirectForm::Call);
     let bytes_of = |site: &DirectSite| site.at..site.at + site.form.length();
     let mut runs = [

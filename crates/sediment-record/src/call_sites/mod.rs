@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorder by redirected call sites: every call of a program is counted where it is made, by code in the program's own memory. Nothing
-//! traps while the program runs.
+//! The recorder by redirected call sites: every call of a program is counted at its call site, by code in the program's
+//! own memory. Nothing traps while the program runs.
 //!
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites;
 //!   `plan_cache` keeps plans in the form of `kept_plan`
@@ -53,7 +53,7 @@ mod writer;
 use super::Recorder;
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// Removes the plans that are kept in the user's cache: their number, and their bytes.
+/// Removes the plans in the user's cache, and returns their number and their bytes.
 pub(super) fn clear_cache() -> Result<(usize, u64)> {
     plan_cache::clear()
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot clear the cache of plans: {error}")))

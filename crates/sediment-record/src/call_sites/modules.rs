@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files whose code is recorded, each with its plan, made once for all processes that map it.
+//! The files whose code is recorded, each with its plan, which is made once for all processes that map the file.
 
 use super::plan::SitePlan;
 use super::plan_cache::PlanCache;
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 /// A file with code.
 #[derive(Debug)]
 pub(super) struct PlannedModule {
-    /// Path as the processes know it.
+    /// Path as seen by the processes.
     pub(super) path: String,
     pub(super) plan: SitePlan,
 }
 
-/// A file as the system knows it: path, inode, device, size, time of its last change.
+/// Identity of a file in the system: path, inode, device, size, time of its last change.
 type Identity = (String, u64, u64, u64, i64, i64);
 
-/// All files that were mapped.
+/// All mapped files.
 #[derive(Debug)]
 pub(super) struct PlannedModules {
     all: Vec<Rc<PlannedModule>>,
     by_identity: HashMap<Identity, Option<usize>>,
-    /// Base names of files that are left alone.
+    /// Base names of files that are not recorded.
     excluded: BTreeSet<String>,
     cache: PlanCache,
-    /// Time that plans took.
+    /// Time spent on plans.
     pub(super) planning: Duration,
 }
 
@@ -52,7 +52,7 @@ impl PlannedModules {
         &self.all
     }
 
-    /// The file that a process has mapped; None if it cannot be read.
+    /// Returns the file that a process has mapped; None if it cannot be read.
     pub(super) fn of(&mut self, process: Pid, mapping: &ProcessMapping) -> Option<usize> {
         let identity = identity(process, mapping);
         if let Some(known) = self.by_identity.get(&identity) {

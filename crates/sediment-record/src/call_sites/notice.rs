@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stub of the dynamic linker's notice of new libraries: it waits until the recorder has seen them. At the first notice of a program, before
-//! anything of it has run, the thread stops itself by a signal, and maps the copies of code that the recorder names; later it makes no system call.
+//! The stub of the dynamic linker's function for notices of new libraries. It waits until the recorder has handled
+//! them. At the first notice of a program, before the program itself has run, the thread stops itself by a signal, and
+//! maps the copies of code that the recorder lists. Later it makes no system calls.
 
 use super::counters::{
     COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, STOPS_ITSELF, WAITS,
@@ -9,10 +10,11 @@ use super::entrance::LAST_SIGNAL;
 use super::writer::{CodeWriter, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RAX, TooFar, load_shared, offset};
 use nix::libc;
 
-/// Repetitions of a wait for the recorder: less than a second.
+/// Number of repetitions while it waits for the recorder: less than a second.
 const PATIENCE: u32 = 10_000_000;
 
-/// Emits the stub with what it needs, and returns its address. `state`: address of the linker's number that is 0 once libraries have come or gone.
+/// Emits the stub with its routines, and returns its address. `state`: address of the linker's state, which is 0 after
+/// libraries have been loaded or unloaded.
 pub(super) fn emit(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Result<u64, TooFar> {
     let stop = code.here();
     stop_itself(code);
@@ -25,7 +27,8 @@ pub(super) fn emit(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Re
     Ok(at)
 }
 
-/// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
+/// Waits until the recorder has handled the libraries, for a limited time and without the kernel, and continues with
+/// the function.
 fn wait(
     code: &mut CodeWriter,
     notice: u64,
@@ -34,7 +37,7 @@ fn wait(
 ) -> Result<(), TooFar> {
     let mut early = None;
     if let Some(state) = state {
-        // The last byte comes after the distance.
+        // The last byte follows the distance.
         code.relative(&[0x83, 0x3d], state.wrapping_sub(1))?; // cmp dword [state], 0
         code.put(&[0]);
         early = Some(code.ahead(JUMP_NOT_EQUAL));
@@ -82,8 +85,8 @@ fn system_call(code: &mut CodeWriter, number: i64) {
     code.put(&[0x0f, 0x05]); // syscall
 }
 
-/// Sends the one thread of a program that begins the signal at which the recorder stops it, and which does nothing without one. All registers
-/// but rax and rcx stay.
+/// Sends a signal to the only thread of a program that begins. The recorder stops the thread at this signal; without a
+/// recorder it has no effect. All registers except rax and rcx are kept.
 fn stop_itself(code: &mut CodeWriter) {
     code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[STOPS_ITSELF], 0
     code.put(&offset(STOPS_ITSELF));
@@ -98,7 +101,8 @@ fn stop_itself(code: &mut CodeWriter) {
     code.put(&[0x41, 0x5b, 0x5f, 0x5e, 0x5a, 0xc3]); // pop r11, rdi, rsi, rdx; ret
 }
 
-/// Maps the copies of code that the block lists. All registers but rax and rcx stay. Without a copy, the code stays as it is.
+/// Maps the copies of code that the block lists. All registers except rax and rcx are kept. Without a copy, the code
+/// stays as it is.
 fn map_copies(code: &mut CodeWriter) {
     code.put(&[0x53, 0x52, 0x56, 0x57]); // push rbx, rdx, rsi, rdi
     code.put(&[0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53]); // push r8 to r11

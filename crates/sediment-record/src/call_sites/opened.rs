@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory and mappings of a process, opened while they may be: one that makes itself unreadable later (PR_SET_DUMPABLE) can still be set
-//! back.
+//! Memory and mappings of a process, opened as long as this is allowed. So a process that makes itself unreadable later
+//! (PR_SET_DUMPABLE) can still be restored.
 
 use crate::tracing::mappings::{ProcessMapping, mappings_in};
 use nix::unistd::Pid;
@@ -24,7 +24,7 @@ impl OpenedProcess {
         })
     }
 
-    /// All mappings, by address.
+    /// Returns all mappings, by address.
     pub(super) fn mappings(&self) -> io::Result<Vec<ProcessMapping>> {
         const AT_ONCE: usize = 1 << 16;
         let mut text = Vec::new();

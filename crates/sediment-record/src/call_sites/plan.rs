@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plan of a file: the places in its code where calls are made, and what changes there so that a stub counts them.
+//! Makes the plan of a file: the places in its code where calls are made, and the changes there that make a stub count
+//! them.
 //!
-//! Problem: given an x86-64 file, find call sites that can lead through a stub while the program behaves as before.
+//! Problem: in an x86-64 file, find call sites that can lead through a stub without changing the program's behaviour.
 //!
 //! Steps:
-//! 1. The unwind tables have the functions. Each is decoded from its first byte to its last. A function that does not decode to its end, or
-//!    that a branch enters between two instructions, is refused: its bytes are not what they seem. Code without unwind tables is refused as
-//!    a whole: programs copy such code, and assembler code among data looks like it.
+//! 1. The unwind tables have the functions. Each is decoded from its first byte to its last. A function is refused if
+//!    it cannot be decoded to its end, or if a branch leads between two of its instructions, because its bytes are then
+//!    not what they seem. All code without unwind tables is refused, because programs copy such code, and assembler
+//!    code among data looks like it.
 //! 2. A direct call, or a direct jump to the first byte of another function (a tail jump), has a displacement of 4 bytes. Only it changes.
 //!    A call through the global offset table becomes a direct call of the same length.
-//! 3. An indirect call has too few bytes. Instructions before it move to the stub, and a call of the stub takes their place, which ends
-//!    where the old call ended: the return address stays. No branch may lead between the moved instructions. Known targets are those of
-//!    direct branches, jump tables, addresses in data and in `lea`, and landing pads.
-//! 4. Stubs change the flags. A callee that reads a flag before it writes it is refused; compilers keep nothing in flags over a call.
+//! 3. An indirect call has too few bytes. Instructions before it move to the stub, and are replaced by a call of the
+//!    stub. It ends where the old call ended, so the return address stays. No branch may lead between the moved
+//!    instructions. Known targets are the targets of direct branches, jump tables, addresses in data and in `lea`, and
+//!    landing pads.
+//! 4. Stubs change the flags. A callee that reads a flag before it writes it is refused. Compilers keep nothing in
+//!    flags across a call.
 //! 5. The changed bytes of a site are in one page, so that a recorder killed in the middle leaves complete
 //!    instructions.
 //!
-//! Ties: sites are in the order of their addresses, and the first of two that need the same byte has it.
+//! Ties: sites are in the order of their addresses. If two sites need the same byte, the first one gets it.
 
 use super::elf::{FileSymbols, PlannedFile, exports, linkage_stubs, slots, words_of_data};
 use super::flags::LiveFlags;
@@ -48,14 +52,14 @@ pub(super) struct SitePlan {
     pub(super) build_id: Option<String>,
     pub(super) soname: Option<String>,
     pub(super) traits: BTreeSet<Trait>,
-    /// Why nothing of it changes, if so.
+    /// Reason why nothing in the file changes, if so.
     pub(super) left_alone: Option<&'static str>,
-    /// Number of sites that change, and of those that do not.
+    /// Number of unchanged sites, by reason.
     pub(super) refused: RefusedSites,
 }
 
 impl SitePlan {
-    /// Plans a file, or takes the plan that was kept of it.
+    /// Plans a file, or uses its plan from the cache.
     pub(super) fn of(bytes: &[u8], build_id: Option<String>, cache: &PlanCache) -> Self {
         let image = match PlannedFile::parse(bytes) {
             Ok(image) => image,
@@ -103,7 +107,7 @@ impl SitePlan {
         }
     }
 
-    /// Takes the decisions of a plan that was kept; false if it is not of this file.
+    /// Uses the decisions of a cached plan; false if they do not belong to this file.
     fn take_kept(&mut self, kept: &[u8], image: &PlannedFile<'_>) -> bool {
         let (_, stubs) = linkage_stubs(image, &self.slots);
         let has_slot = |slot| self.slots.contains_key(&slot);
@@ -113,7 +117,7 @@ impl SitePlan {
         true
     }
 
-    /// Returns why nothing in a file would change, if its headers show it.
+    /// Returns the reason why nothing in a file would change, if its headers show it.
     pub(super) fn reason_to_leave(bytes: &[u8]) -> Option<&'static str> {
         match PlannedFile::parse(bytes) {
             Err(why) => Some(why),
@@ -190,7 +194,7 @@ impl SitePlan {
         self.direct.sort_by_key(|site| (site.form != DirectForm::Call, site.at));
     }
 
-    /// Nothing of the file changes.
+    /// Changes nothing in the file.
     pub(super) fn leave_alone(&mut self, why: &'static str) {
         self.left_alone = self.left_alone.or(Some(why));
         self.direct.clear();
@@ -202,7 +206,7 @@ impl SitePlan {
         self.direct.partition_point(|site| site.form == DirectForm::Call)
     }
 
-    /// The site that a branch is; None if it stays inside its function.
+    /// Returns the site for a branch; None if it stays inside its function.
     fn direct_site(
         &self,
         branch: &DirectBranch,
@@ -213,7 +217,7 @@ impl SitePlan {
         let slot = stubs.get(&target).copied();
         let is_function = self.functions.binary_search(&target).is_ok();
         if slot.is_none() && !is_function {
-            // A jump between the parts of a function, or code that is no function.
+            // A jump between the parts of a function, or code outside of functions.
             return if form == DirectForm::Call { Err("calls of code outside functions") } else { Ok(None) };
         }
         if slot.is_none() && flags.at(target) {
@@ -231,7 +235,8 @@ impl SitePlan {
 mod tests {
     use super::*;
 
-    /// Plans this test program itself: whatever the compiler made of it, few sites are refused, and changes never overlap.
+    /// Plans this test program itself: whatever the compiler made of it, few sites are refused, and changes never
+    /// overlap.
     #[test]
     fn changes_do_not_overlap() {
         let path = std::env::var_os("SEDIMENT_PLANNED").map_or_else(
@@ -251,7 +256,7 @@ mod tests {
         assert!(refused * 20 < all.len() as u64, "{:?}", plan.refused);
     }
 
-    /// A plan that was kept is the same, and is refused where the file has other bytes at one of its sites.
+    /// A cached plan equals the original, and is refused if the file has other bytes at one of its sites.
     #[test]
     fn a_kept_plan_is_of_these_bytes() {
         let bytes = std::fs::read(std::env::current_exe().expect("this program has a path")).unwrap();
@@ -276,7 +281,7 @@ mod tests {
             assert!(take(&kept[..place], &bytes).is_none());
             let mut other = kept.clone();
             other[place] ^= 0x11;
-            // Whatever it says now, its sites are such sites, and apart.
+            // Whatever the damaged plan contains now, its sites have the right form, and do not overlap.
             take(&other, &bytes);
         }
     }

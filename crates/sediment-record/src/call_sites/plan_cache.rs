@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plans of files, kept in the user's cache from one recording to the next.
+//! Keeps plans of files in the user's cache, from one recording to the next.
 //!
-//! A plan is kept under a name that depends on all bytes it was made from, and on the sediment program that made it: if either changes, no
-//! plan is found. The folder is the user's alone, and so is each file. A file is used if its owner is the user, nobody else may read or
-//! write it, and its sum is right; links are not followed. The decisions in it are checked against the bytes of the recorded file
-//! ([`super::kept_plan`]). Where anything is otherwise, the plan is made anew.
+//! The name of a stored plan depends on all bytes from which it was made, and on the sediment program that made it: if
+//! either changes, no plan is found. Only the user can access the folder and its files. A file is used if its owner is
+//! the user, nobody else may read or write it, and its checksum is right; links are not followed. The decisions in it
+//! are checked against the bytes of the recorded file ([`super::kept_plan`]). If any check fails, a new plan is made.
 
 use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, UtimensatFlags, utimensat};
@@ -18,27 +18,27 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Bytes of all plans, at most.
+/// Largest number of bytes of all plans.
 pub(super) const MOST: u64 = 64 << 20;
-/// Bytes of a plan, at most.
+/// Largest number of bytes of a plan.
 const LONGEST: u64 = 32 << 20;
-/// First bytes of a kept plan; its name and the sum of the rest follow.
+/// First bytes of a stored plan; its name and the checksum of the rest follow.
 const BEGINNING: &[u8] = b"sediment plan 1\n";
 const SUM: usize = 32;
-/// End of the names of kept plans, and of those that are being written.
+/// End of the names of stored plans, and of plans that are being written.
 const SUFFIX: &str = ".plan";
 const UNFINISHED: &str = ".new";
 
-/// Name of a plan: a sum of all that it was made from.
+/// Name of a plan: a hash of everything from which it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlanName([u8; SUM]);
 
-/// The folder of kept plans.
+/// The folder of stored plans.
 #[derive(Debug)]
 pub(super) struct PlanCache {
-    /// `None` if nothing is kept.
+    /// `None` if nothing is stored.
     folder: Option<File>,
-    /// The program that makes the plans: its device, inode, size and time of last change.
+    /// The program that makes the plans: its device, inode, size and time of the last change.
     maker: [u64; 5],
     most: u64,
 }
@@ -54,7 +54,7 @@ impl PlanCache {
         Self { folder: opened(path, true).ok(), most: most.min(MOST), ..Self::none() }
     }
 
-    /// One that keeps nothing.
+    /// Makes a cache that stores nothing.
     pub(super) fn none() -> Self {
         let maker = std::fs::metadata("/proc/self/exe").map_or([0; 5], |about| {
             [about.dev(), about.ino(), about.size(), about.mtime() as u64, about.mtime_nsec() as u64]
@@ -62,7 +62,7 @@ impl PlanCache {
         Self { folder: None, maker, most: 0 }
     }
 
-    /// Name of the plan of a file with these parts, by their offsets; `None` if nothing is kept.
+    /// Name of the plan of a file with these parts, by their offsets; `None` if nothing is stored.
     pub(super) fn name<'a>(&self, parts: impl Iterator<Item = (u64, &'a [u8])>) -> Option<PlanName> {
         self.folder.as_ref()?;
         let mut sum = Sha256::new();
@@ -75,7 +75,7 @@ impl PlanCache {
         Some(PlanName(sum.finalize().into()))
     }
 
-    /// The plan of this name.
+    /// Reads the plan of this name.
     pub(super) fn read(&self, name: &PlanName) -> Option<Vec<u8>> {
         let folder = self.folder.as_ref()?;
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
@@ -98,7 +98,7 @@ impl PlanCache {
         Some(plan.to_vec())
     }
 
-    /// Keeps a plan. Where that is not possible, it is made anew next time.
+    /// Stores a plan. If this is impossible, the plan is made again next time.
     pub(super) fn keep(&self, name: &PlanName, plan: &[u8]) {
         let Some(folder) = &self.folder else { return };
         if plan.len() as u64 + 1024 > self.most.min(LONGEST) {
@@ -119,7 +119,7 @@ fn file_name(name: &PlanName) -> String {
     digits + SUFFIX
 }
 
-/// True if a name is that of a plan, or of one that is being written.
+/// True if a name belongs to a plan, or to one that is being written.
 fn is_plan(name: &str) -> bool {
     let kept =
         name.strip_suffix(UNFINISHED).map_or(name, |name| name.split_once('-').map_or("", |(_, name)| name));
@@ -156,7 +156,8 @@ fn opened(path: &Path, is_wanted: bool) -> io::Result<File> {
     Ok(folder)
 }
 
-/// Makes a folder in one of the user's: root makes none in that of another, who could not use it.
+/// Makes a folder if its parent belongs to this user. Root makes none in another user's folder, because that user could
+/// not use it.
 fn make(path: &Path) -> io::Result<()> {
     let above = path.parent().ok_or(io::ErrorKind::NotFound)?;
     if std::fs::metadata(above)?.uid() != geteuid().as_raw() {
@@ -175,11 +176,11 @@ fn write(folder: &File, name: &str, parts: &[&[u8]]) -> io::Result<()> {
 }
 
 fn remove(folder: &File, name: &str) {
-    // Somebody else of ours has removed it.
+    // If this fails, another process of sediment has removed it.
     let _ = unlinkat(folder, name, UnlinkatFlags::NoRemoveDir);
 }
 
-/// Plans in a folder: when each was used last, its name and its bytes.
+/// Plans in a folder: time of the last use, name, and number of bytes.
 fn plans(folder: &File) -> io::Result<Vec<(SystemTime, String, u64)>> {
     let listed = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
     let plans = listed.flatten().filter_map(|entry| {
@@ -190,7 +191,7 @@ fn plans(folder: &File) -> io::Result<Vec<(SystemTime, String, u64)>> {
     Ok(plans.collect())
 }
 
-/// Removes the plans that were not used for longest, until the rest has no more bytes than this.
+/// Removes the plans that have been unused for longest, until the rest has at most this many bytes.
 fn bound(folder: &File, most: u64) -> io::Result<()> {
     let mut all = plans(folder)?;
     all.sort();
@@ -205,10 +206,10 @@ fn bound(folder: &File, most: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all plans that are kept for the user: their number and bytes.
+/// Removes all plans stored for the user, and returns their number and bytes.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub(super) fn clear() -> io::Result<(usize, u64)> {
     let Some(path) = user_folder() else { return Ok((0, 0)) };
     let folder = match opened(&path, false) {
@@ -217,7 +218,7 @@ pub(super) fn clear() -> io::Result<(usize, u64)> {
     };
     let all = plans(&folder)?;
     all.iter().for_each(|(_, name, _)| remove(&folder, name));
-    // It stays if it has something else.
+    // The folder stays if it contains other files.
     let _ = std::fs::remove_dir(&path);
     Ok((all.len(), all.iter().map(|(_, _, bytes)| *bytes).sum()))
 }
@@ -248,10 +249,10 @@ mod tests {
         assert_eq!(cache.read(&other), None);
         let modes = [&folder, &names(&folder)[0]].map(|path| path.metadata().unwrap().mode() & 0o777);
         assert_eq!(modes, [0o700, 0o600]);
-        // Another program of ours makes plans of its own.
+        // Another program of sediment makes its own plans.
         let maker = PlanCache { maker: [1; 5], ..PlanCache::in_folder(&folder, MOST) };
         assert_ne!(name(&maker, "own"), own);
-        // Under another name it is another plan.
+        // With another name it counts as another plan.
         std::fs::rename(&names(&folder)[0], folder.join(file_name(&other))).unwrap();
         assert_eq!(cache.read(&other), None);
     }

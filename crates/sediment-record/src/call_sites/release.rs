@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! End of a recording before that of the programs: all threads stop, the code of their programs is set back, and they go on without us.
+//! Ends a recording before its programs end: all threads stop, the code of their programs is restored, and they
+//! continue without the recorder.
 
 use super::code::CodeState;
 use super::standstill::Standstill;
@@ -10,11 +11,11 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Time for all threads to stop.
+/// Time limit for all threads to stop.
 const STOPPING: Duration = Duration::from_secs(2);
 
 impl Supervisor<'_> {
-    /// Lets all threads go on without us.
+    /// Lets all threads continue without the recorder.
     pub(super) fn let_go(&mut self) {
         let mut threads = self.halt(None, STOPPING);
         let processes: BTreeSet<Pid> = self.threads.values().map(|thread| thread.process).collect();

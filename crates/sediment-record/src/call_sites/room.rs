@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks for memory near the code of a program.
+//! Finds free memory near the code of a program.
 
 use super::sites::PAGE;
 use std::ops::Range;
 
-/// Memory that may be taken near code, by the ranges that are mapped: `wanted` first, then further away, on both sides.
+/// Finds free memory near code, from the mapped ranges: `wanted` is tried first, then addresses further away, on both
+/// sides.
 pub(super) fn find_room(mapped: &[Range<u64>], near: &Range<u64>, length: u64, wanted: u64) -> Option<u64> {
     const LOWEST: u64 = 1 << 20;
     const HIGHEST: u64 = (1 << 47) - (1 << 30);
     const STEP: u64 = 64 << 20;
-    /// Displacements of 4 bytes reach from one end of the code to the other end of the room.
+    /// Displacements of 4 bytes must reach from one end of the code to the other end of the room.
     const REACH: u64 = (1 << 31) - (64 << 20);
     const GUARD: u64 = 1 << 20;
     let fits = |at: u64| {
@@ -26,7 +27,7 @@ pub(super) fn find_room(mapped: &[Range<u64>], near: &Range<u64>, length: u64, w
     below.chain(above).next()
 }
 
-/// Memory that may be taken anywhere below an address, by the ranges that are mapped.
+/// Finds free memory anywhere below an address, from the mapped ranges.
 pub(super) fn find_below(mapped: &[Range<u64>], length: u64, below: u64) -> Option<u64> {
     const LOWEST: u64 = 1 << 32;
     const GUARD: u64 = 1 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room for stubs in the shared memory. Stubs depend on distances alone, so programs with the same distance between a
+//! Room for stubs in the shared memory. Stubs depend only on distances. So programs with the same distance between a
 //! file and its room map the same stubs, which are made and written once.
 
 use super::counters::{FILES, FileCounters};
@@ -20,16 +20,17 @@ use std::rc::Rc;
 pub(super) const LIBRARY_STUBS: u64 = 128 << 20;
 /// Bytes of a block for the counters of libraries.
 pub(super) const LIBRARY_COUNTERS: u64 = 48 << 20;
-/// Rooms of programs that are kept for the next process.
+/// Number of rooms of programs that are kept for the next process.
 const KEPT: usize = 32;
 
-/// The function that the dynamic linker calls when libraries have come or gone.
+/// The function that the dynamic linker calls when libraries have been loaded or unloaded.
 pub(super) const NOTICE: &str = "_dl_debug_state";
-/// The dynamic linker's data about them (struct r_debug of the C library's link.h), and the offset of its state there.
+/// The dynamic linker's data for it (struct r_debug of the C library's link.h), and the offset of its state.
 const STATE: &str = "_r_debug";
 const STATE_AT: u64 = 24;
 
-/// Bytes of memory that a process takes for the changes of a file: pages that become copies, stubs, and counters of a thread.
+/// Bytes of memory that a process needs for the changes of a file: pages that become copies, stubs, and counters of a
+/// thread.
 pub(super) fn memory_of(plan: &SitePlan) -> u64 {
     let direct = plan.direct.iter().map(|site| site.at);
     let indirect = plan.indirect.iter().map(|site| site.window.start);
@@ -40,7 +41,7 @@ pub(super) fn memory_of(plan: &SitePlan) -> u64 {
 /// Room that programs share.
 #[derive(Debug)]
 pub(super) struct StubRoom {
-    /// Where it is in the shared memory.
+    /// Its offset in the shared memory.
     offset: u64,
     length: u64,
     used: u64,
@@ -49,7 +50,7 @@ pub(super) struct StubRoom {
     stubs: Vec<PlacedStubs>,
     /// True if its stubs have hooks.
     is_traced: bool,
-    /// The same memory as we have it, once hooks were switched.
+    /// The recorder's mapping of the same memory, after hooks were switched.
     words: Option<MappedWords>,
 }
 
@@ -77,7 +78,7 @@ pub(super) struct StubRequest<'a> {
     /// Its number.
     pub(super) module: usize,
     pub(super) planned: &'a PlannedModule,
-    /// Added to addresses as linked.
+    /// Difference between addresses in memory and addresses as linked.
     pub(super) bias: u64,
     /// Counters of other copies of it in the same program.
     pub(super) taken: Vec<u64>,
@@ -108,12 +109,12 @@ impl StubRoom {
         Ok(())
     }
 
-    /// The room as it is mapped at an address.
+    /// Returns the room for a mapping at an address.
     pub(super) fn region(&self, address: u64) -> Region {
         Region { address, length: self.length, offset: self.offset, is_code: true }
     }
 
-    /// Stubs of a file for programs that have this room at an address; None if there is no room left.
+    /// Returns the stubs of a file for programs that have this room at an address; None if there is no room left.
     pub(super) fn stubs(
         &mut self,
         address: u64,
@@ -166,23 +167,23 @@ impl StubRoom {
         Ok(Some(FoundStubs { counters, address: address + at, stubs }))
     }
 
-    /// True if a program with many libraries might not find enough in it.
+    /// True if a program with many libraries might need more than is left.
     fn is_scarce(&self) -> bool {
         self.used > LIBRARY_STUBS / 2 || self.counters.start > FILES + LIBRARY_COUNTERS / 2
     }
 }
 
-/// A room that programs have.
+/// A room shared by programs.
 pub(super) type SharedRoom = Rc<RefCell<StubRoom>>;
 
-/// All rooms that programs have, or may have next.
+/// All rooms that programs use, or may use next.
 #[derive(Debug)]
 pub(super) struct StubRooms {
     /// True if stubs have hooks.
     are_traced: bool,
-    /// By number of the program's file, and distance of the room from it; the one that was used last is the last.
+    /// By number of the program's file, and distance of the room from it; the most recently used one is last.
     of_programs: Vec<(usize, u64, SharedRoom)>,
-    /// The last one is that of programs that begin.
+    /// The last one is for programs that begin.
     of_libraries: Vec<SharedRoom>,
 }
 
@@ -191,7 +192,7 @@ impl StubRooms {
         Self { are_traced, of_programs: Vec::new(), of_libraries: Vec::new() }
     }
 
-    /// Room for a program's own file: at this distance, with counters after those of libraries.
+    /// Returns the room for a program's own file: at this distance, with counters after those of libraries.
     pub(super) fn of_program(
         &mut self,
         (module, planned): (usize, &PlannedModule),
@@ -212,7 +213,7 @@ impl StubRooms {
         Ok(room)
     }
 
-    /// Room for the libraries of a program that begins.
+    /// Returns the room for the libraries of a program that begins.
     pub(super) fn of_libraries(&mut self, shared: &mut SharedMemory) -> io::Result<SharedRoom> {
         if let Some(last) = self.of_libraries.last().filter(|last| !last.borrow().is_scarce()) {
             return Ok(Rc::clone(last));
@@ -224,7 +225,7 @@ impl StubRooms {
         Ok(room)
     }
 
-    /// Makes the stubs of all programs note calls, or stops that.
+    /// Makes the stubs of all programs note calls, or stop noting them.
     pub(super) fn switch_hooks(&self, are_open: bool, shared: &SharedMemory) -> io::Result<()> {
         let of_programs = self.of_programs.iter().map(|(.., room)| room);
         of_programs
@@ -232,7 +233,7 @@ impl StubRooms {
             .try_for_each(|room| room.borrow_mut().switch_hooks(are_open, shared))
     }
 
-    /// Gives the memory of rooms back that no program has, but for those that the next may have.
+    /// Releases the memory of rooms that no program uses, except for those that the next program may use.
     pub(super) fn give_back(&mut self, shared: &SharedMemory) {
         let give_back = |room: &SharedRoom| {
             let StubRoom { offset, length, ref stubs, .. } = *room.borrow();

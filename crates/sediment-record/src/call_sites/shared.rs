@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that the recorder shares with the recorded programs: a file without a name; programs map parts of it. The
-//! counts of a program stay there, however it ends.
+//! The memory that the recorder shares with the recorded programs: a file without a name, of which programs map parts.
+//! The counts of a program stay there, however it ends.
 
 use crate::tracing::system::MappedWords;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -13,12 +13,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, fchown};
 use std::path::PathBuf;
 
-/// The file, and how much of it is in use.
+/// The file, and the size of its used part.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     file: File,
     length: u64,
-    /// Where another user finds it.
+    /// Path at which another user's processes find it.
     path: Option<PathBuf>,
 }
 
@@ -32,7 +32,8 @@ impl SharedMemory {
         Ok(Self { file, length: SHARED_PAGE, path: None })
     }
 
-    /// For processes of another user, who may not look at what we have open: a file of theirs alone, until [`Self::hide`].
+    /// Makes it for processes of another user, who may not open the recorder's files: a file that only this user can
+    /// open, until [`Self::hide`].
     pub(super) fn of_user(user: u32) -> io::Result<Self> {
         let mut random = [0; 8];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -44,10 +45,10 @@ impl SharedMemory {
         Ok(shared)
     }
 
-    /// From now on, only those open it who may read what we have open.
+    /// From now on, only processes that may read the recorder's open files can open it.
     pub(super) fn hide(&mut self) {
         if let Some(path) = self.path.take() {
-            // Somebody else has removed it.
+            // If this fails, another process has removed it.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -60,7 +61,7 @@ impl SharedMemory {
         }
     }
 
-    /// Takes a part of whole pages, all of it zeros; its offset.
+    /// Takes a part of whole pages, which contains zeros, and returns its offset.
     pub(super) fn take(&mut self, length: u64) -> io::Result<u64> {
         let offset = self.length;
         let end = offset.checked_add(length).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -69,10 +70,10 @@ impl SharedMemory {
         Ok(offset)
     }
 
-    /// Gives the memory of a part back.
+    /// Releases the memory of a part.
     pub(super) fn give_back(&self, part: &Range<u64>) {
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        // If this fails, the part only stays in memory for longer.
+        // If this fails, the part only stays in memory longer.
         let _ = fallocate(&self.file, flags, part.start as i64, (part.end - part.start) as i64);
     }
 
@@ -80,7 +81,7 @@ impl SharedMemory {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// A part as memory of our own.
+    /// Maps a part into the recorder's own memory.
     pub(super) fn words(&self, part: &Range<u64>) -> io::Result<MappedWords> {
         MappedWords::new(&self.file, part.start, part.end - part.start)
     }
@@ -90,7 +91,7 @@ impl SharedMemory {
         self.file.read_exact_at(&mut bytes, offset).map_or(0, |()| u32::from_le_bytes(bytes))
     }
 
-    /// Bytes of a part; zeros where nobody has written.
+    /// Reads the bytes of a part; zeros if nothing was written there.
     pub(super) fn read(&self, part: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (part.end - part.start) as usize];
         if self.has_data(&part) {
@@ -100,7 +101,7 @@ impl SharedMemory {
         bytes
     }
 
-    /// True if somebody may have written to a part.
+    /// True if something may have been written to a part.
     pub(super) fn has_data(&self, part: &Range<u64>) -> bool {
         lseek(&self.file, part.start as i64, Whence::SeekData).is_ok_and(|at| (at as u64) < part.end)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call sites, and what a file has that belongs to them.
+//! Call sites, and the parts of a file that belong to them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -37,31 +37,32 @@ impl DirectForm {
         matches!(self, Self::Call | Self::CallThroughSlot)
     }
 
-    /// Bytes of the instruction that stay, before the displacement.
+    /// Bytes of the instruction before the displacement, which are kept.
     pub(super) fn opcode_length(self) -> u64 {
         self.length() - 4
     }
 }
 
-/// A call or jump whose target its instruction has.
+/// A call or jump whose instruction contains the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DirectSite {
     /// Address of the instruction.
     pub(super) at: u64,
     /// Form of the instruction.
     pub(super) form: DirectForm,
-    /// Address that it leads to, or of the slot that it reads.
+    /// Its target address, or the address of the slot that it reads.
     pub(super) target: u64,
-    /// Slot of the global offset table that has the callee, where a linkage stub or the instruction itself reads it.
+    /// Slot of the global offset table that has the callee, if a linkage stub or the instruction itself reads it.
     pub(super) slot: Option<u64>,
 }
 
-/// Instructions that run elsewhere than where they were linked.
+/// Instructions that run at another place than the one for which they were linked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RelocatedCode {
     /// Their bytes.
     pub(super) bytes: Vec<u8>,
-    /// Displacements that depend on the place: where they are, where their instruction ends, and the address that they lead to.
+    /// Displacements that depend on the place: their position, the end of their instruction, and the address that they
+    /// lead to.
     pub(super) relative: Vec<(usize, usize, u64)>,
 }
 
@@ -84,16 +85,16 @@ pub(super) struct IndirectSite {
     pub(super) go: RelocatedCode,
 }
 
-/// Callee that a slot of the global offset table has.
+/// Callee in a slot of the global offset table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SlotCallee {
     /// The function of this name, which the dynamic linker finds.
     Named(String),
-    /// The function that a resolver of the same file chooses, which is at this address.
+    /// The function that a resolver at this address in the same file chooses.
     ChosenBy(u64),
 }
 
-/// A function that other files may call by name.
+/// A function that other files can call by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Export {
     pub(super) address: u64,
@@ -117,13 +118,13 @@ pub(super) struct CodeAddresses {
 }
 
 impl CodeAddresses {
-    /// None of these segments so far.
+    /// Makes the set for these segments, without any addresses.
     pub(super) fn none(text: &[TextSegment]) -> Self {
         let bits = |code: &Range<u64>| vec![0; (code.end - code.start).div_ceil(64) as usize];
         Self { segments: text.iter().map(|segment| (segment.code.clone(), bits(&segment.code))).collect() }
     }
 
-    /// Adds an address if it is one of code.
+    /// Adds an address if it is in code.
     pub(super) fn insert(&mut self, address: u64) {
         if let Some((code, bits)) = self.segments.iter_mut().find(|(code, _)| code.contains(&address)) {
             let place = address - code.start;
@@ -139,26 +140,27 @@ impl CodeAddresses {
     }
 }
 
-/// Property of a program for which its processes are left alone, or followed with care.
+/// Property of a program because of which its processes are not recorded, or are followed with care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trait {
-    /// It traces other processes, or has others trace it.
+    /// It traces other processes, or is traced by others.
     Traces,
-    /// It may use the register that finds the counters.
+    /// It may use the register that points to the counters.
     UsesGs,
     /// It locks its memory.
     LocksMemory,
-    /// It may look at what is mapped where.
+    /// It may look at its own mappings.
     ReadsMappings,
 }
 
-/// Number of sites that are left as they are, by reason.
+/// Number of unchanged sites, by reason.
 pub(super) type RefusedSites = BTreeMap<Cow<'static, str>, u64>;
 
 /// Bytes of a direct call or jump.
 pub(super) const JUMP: u64 = 5;
 
-/// Bytes that a stub puts on the stack before it loads the target: r11, below the red zone if the stub is jumped to.
+/// Bytes that a stub puts on the stack before it loads the target: r11, below the red zone if the stub is reached by a
+/// jump.
 pub(super) const RED_ZONE: i64 = 128;
 
 /// True if these bytes are in one page.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Brings threads to a standstill, so that code may change under them.
+//! Stops all threads, so that their code can be changed.
 //!
-//! Three sorts of thread do not stop when asked, and must not be waited for: one whose process becomes another program
-//! waits for its other threads to end, so these go on; one that ends runs no further instruction of its program; and
-//! the parent of a vfork waits in the kernel for its child.
+//! Three sorts of thread do not stop on request, and must not be waited for. A thread whose process becomes another
+//! program waits for its other threads to end, so these continue. A thread that ends runs no further instruction of its
+//! program. And the parent of a vfork waits in the kernel for its child.
 
 use super::supervisor::{Supervisor, TICK};
 use crate::tracing::system::{self, Resume, Status};
@@ -13,28 +13,28 @@ use nix::unistd::Pid;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// Threads on their way to a standstill.
+/// Threads that are being stopped.
 #[derive(Debug, Default)]
 pub(super) struct Standstill {
-    /// The process that is to stand still; None for all.
+    /// The process to stop; None for all.
     process: Option<Pid>,
     running: BTreeSet<Pid>,
-    /// Threads that have run their last instruction. Before we let a process go, we must wait for them: a dead thread
-    /// is traced until then.
+    /// Threads that have run their last instruction. Before a process is released, the recorder must wait for them,
+    /// because a dead thread is traced until then.
     ending: BTreeSet<Pid>,
-    /// Threads that stand still, each with the status that stopped it.
+    /// Stopped threads, each with the status of its stop.
     pub(super) stopped: HashMap<Pid, Status>,
 }
 
 impl Standstill {
-    /// Takes out the threads that pass.
+    /// Removes and returns the threads for which `passes` is true.
     pub(super) fn part(&mut self, passes: impl Fn(Pid) -> bool) -> Self {
         let (own, others) = std::mem::take(&mut self.stopped).into_iter().partition(|(id, _)| passes(*id));
         self.stopped = others;
         Self { stopped: own, ..Self::default() }
     }
 
-    /// A thread is there no longer.
+    /// Removes a thread that no longer exists.
     fn remove(&mut self, thread: Pid) {
         self.running.remove(&thread);
         self.ending.remove(&thread);
@@ -43,7 +43,8 @@ impl Standstill {
 }
 
 impl Supervisor<'_> {
-    /// Asks the threads of a process, or all, to stop, and waits for that. Others that stop meanwhile are handled as ever.
+    /// Asks the threads of a process, or all threads, to stop, and waits for this. Other threads that stop meanwhile
+    /// are handled as usual.
     pub(super) fn halt(&mut self, process: Option<Pid>, limit: Duration) -> Standstill {
         let begun = Instant::now();
         let own = self.threads.iter().filter(|(_, thread)| {
@@ -67,7 +68,7 @@ impl Supervisor<'_> {
         threads
     }
 
-    /// Lets threads go on that stood still.
+    /// Lets stopped threads continue.
     pub(super) fn proceed(&self, threads: &Standstill) {
         for (thread, status) in &threads.stopped {
             match status {
@@ -78,7 +79,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// True while a thread is on its way to a standstill or its end.
+    /// True while a thread still has to stop or end.
     fn moves(&self, threads: &Standstill) -> bool {
         let ends = threads.process.is_none() && !threads.ending.is_empty();
         ends || threads.running.iter().any(|thread| !self.waits_in_vfork(*thread))
@@ -102,7 +103,7 @@ impl Supervisor<'_> {
             }
             Status::Event(libc::PTRACE_EVENT_EXIT) => {
                 threads.running.remove(&thread);
-                // The first thread of a process ends as the last.
+                // The first thread of a process ends last.
                 if process != Some(thread) {
                     threads.ending.insert(thread);
                 }
@@ -142,7 +143,7 @@ impl Supervisor<'_> {
         threads.stopped.insert(thread, status);
     }
 
-    /// A new thread stands still with the others, and a new process where all are to.
+    /// A new thread stops with the others; a new process stops if all must stop.
     fn note_birth(&mut self, threads: &mut Standstill, parent: Pid, status: Status) {
         let child = ptrace::getevent(parent).map(|id| Pid::from_raw(id as i32));
         let stopped = self.adopt(parent, status);

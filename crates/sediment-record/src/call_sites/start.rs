@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a program under the recorder, and says why where that is not possible.
+//! Starts a program under the recorder, or reports why this is impossible.
 
 use super::plan::SitePlan;
 use super::shared::SharedMemory;
@@ -46,8 +46,9 @@ pub(super) fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Resu
     }
 }
 
-/// Checks whether breakpoints would do better: they keep bounds, see the blocks of a program that has a map of them, record first uses alone
-/// in less time, and record some programs that call sites leave alone. A program inherits our filters and limits.
+/// Checks if breakpoints would be better: they keep bounds, find the executed blocks of a program that has a map of
+/// them, record first uses alone in less time, and record some programs that call sites cannot. A program inherits this
+/// process's filters and limits.
 pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
     if settings.share_processor {
@@ -62,13 +63,13 @@ pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -
     }
     let words = match target {
         RecordingTarget::Program(words) => words,
-        // Breakpoints were tried on running processes in more ways so far.
+        // So far, breakpoints were tested on running processes in more ways.
         RecordingTarget::Processes(_) => {
             return no("running processes are recorded by breakpoints unless --method names another");
         }
         RecordingTarget::System => return Ok(()),
     };
-    // A script is run by an interpreter, and a path that is not a file cannot be run.
+    // An interpreter runs a script, and a path that is not a file cannot be run.
     let path = words.first().and_then(starting::found_on_search_path).filter(|path| path.is_file());
     let bytes = path.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.starts_with(b"\x7fELF"));
     let Some(bytes) = bytes else { return Ok(()) };
@@ -81,7 +82,7 @@ pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -
     }
 }
 
-/// Traces a program that does nothing, until its first instruction.
+/// Traces a program that does nothing, up to its first instruction.
 pub(super) fn available() -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorCode::TracingFailed, format!("cannot count call sites: {error}"))
@@ -97,8 +98,8 @@ pub(super) fn available() -> Result<()> {
     seized
 }
 
-/// Records in a thread of its own, because all that traces a program must be one thread. It ends with the recording: until then the parents
-/// of released processes do not learn of their exits.
+/// Records in a thread of its own, because a single thread must trace a program. The thread ends with the recording:
+/// until then the parents of released processes do not learn of their exits.
 pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     let RecordingJob { target, settings, watch, link, .. } = job;
     suits(target, settings)?;
@@ -126,13 +127,13 @@ pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked: None })
 }
 
-/// A recording, and the program's process if it was started here.
+/// A recording, and the program's process if the recorder started it.
 struct Traced {
     recording: Result<(Recording, Vec<Step>)>,
     own: Option<Pid>,
 }
 
-/// Starts a program, or lets the front start the one that waits there, and follows it.
+/// Starts a program, or lets the front release the waiting one, and follows it.
 fn trace(
     words: &[OsString],
     settings: &RecordSettings,
@@ -166,7 +167,7 @@ fn trace(
     Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: Some(process) })
 }
 
-/// Takes on processes that run, and follows them.
+/// Attaches to running processes, and follows them.
 fn trace_running(
     ids: &[i32],
     settings: &RecordSettings,
@@ -183,16 +184,16 @@ fn trace_running(
     Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None })
 }
 
-/// The user with whose rights a process opens files.
+/// Returns the user with whose rights a process opens files.
 fn user_of(process: Pid) -> Option<u32> {
     status_field(process, "Uid")?.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// Checks that processes can open the memory that we share with them, and are not left alone.
+/// Checks that processes can open the shared memory, and that all can be recorded.
 fn processes_are_alike(ids: &[i32]) -> Result<()> {
     let no = |why: String| Err(Error::new(ErrorCode::Unsupported, why).with_hint("use --method breakpoints"));
     let us = Pid::this();
-    // Root gives the memory to the user of the processes, and to one alone.
+    // Root gives the memory to a single user, the user of the processes.
     let of_root = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));
     let first = if geteuid().is_root() { of_root } else { Some(geteuid().as_raw()) };
     for id in ids {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stubs of a file at one place in memory, and the bytes of its code that lead to them.
+//! Makes the stubs of a file at one place in memory, and the changed bytes of its code that lead to them.
 //!
-//! A stub counts down from 0: the first call borrows, and takes a number of the recording's one sequence of first uses.
+//! A stub counts down from 0: the first call borrows, and then takes a number from the recording's sequence of first
+//! uses.
 //!
 //! The stub of a direct call, of an indirect one (the instructions before the call run first), and of the notice of new libraries:
 //!
@@ -15,8 +16,8 @@
 //!                                    jmp  *target
 //! ```
 //!
-//! If calls are traced, each of these stubs has a hook of 5 bytes: an instruction that does nothing or, during a window of the trace, a call
-//! of the code that notes the call. `trace` switches it by one aligned store, while programs run.
+//! If calls are traced, each of these stubs has a hook of 5 bytes: an instruction without effect or, during a window of
+//! the trace, a call of the code that notes the call. `trace` switches it by one aligned store while programs run.
 
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
@@ -34,34 +35,34 @@ use super::writer::{
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
-/// Bytes of a stub of a direct call, and of another direct site; and the same with a hook.
+/// Bytes of a stub for a direct call, and for another direct site; then the same with a hook.
 const DIRECT_BYTES: [u64; 2] = [24, 40];
 const HOOKED_BYTES: [u64; 2] = [32, 48];
 
-/// Place of a file and of what belongs to it.
+/// Place of a file, its stubs and its counters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StubPlacement {
-    /// Added to addresses as linked.
+    /// Difference between addresses in memory and addresses as linked.
     pub(super) bias: u64,
     /// Address of the stubs.
     pub(super) stubs: u64,
     pub(super) counters: FileCounters,
-    /// The function that the dynamic linker calls when libraries have come or gone, as linked.
+    /// The function that the dynamic linker calls when libraries have been loaded or unloaded, as linked.
     pub(super) notice: Option<u64>,
-    /// Address of the state that this call reports, as linked: 0 once libraries have come or gone.
+    /// Address of the state that this call reports, as linked: 0 after libraries have been loaded or unloaded.
     pub(super) state: Option<u64>,
     /// True if the stubs have hooks.
     pub(super) is_traced: bool,
 }
 
-/// Place in a stub where a call can be noted.
+/// Place in a stub at which a call can be noted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hook {
     /// Offset in the stubs, a multiple of 8.
     pub(super) at: u32,
     /// Index of the site: direct sites come first, then indirect ones.
     pub(super) site: u32,
-    /// The word there without and with the call.
+    /// The word at this place without and with the call.
     pub(super) words: [u64; 2],
 }
 
@@ -83,28 +84,28 @@ impl Hook {
 #[derive(Debug, Default)]
 pub(super) struct Stubs {
     pub(super) code: Vec<u8>,
-    /// Places of distances in it that lead to the file.
+    /// Positions of distances in the stubs that lead to the file.
     outside: Vec<u32>,
     pub(super) changes: Changes,
-    /// By their offsets.
+    /// The hooks, by their offsets.
     pub(super) hooks: Vec<Hook>,
-    /// Sites that are left as they are.
+    /// Number of sites that stay unchanged because they are too far away.
     pub(super) too_far: u64,
-    /// True once the changes were made in a process.
+    /// True after the changes were made in a process.
     pub(super) was_used: Cell<bool>,
-    /// Pages of the file with all changes, once they were written to a second process.
+    /// Pages of the file with all changes, after they were written to a second process.
     pub(super) prepared: OnceCell<Option<PreparedPages>>,
-    /// The file's code with all changes in the shared memory, once a third process has needed it.
+    /// The file's code with all changes in the shared memory, after a third process has needed it.
     pub(super) copy: OnceCell<Option<CodeCopy>>,
 }
 
 const PUSH_RAX_RCX_RDX: [u8; 3] = [0x50, 0x51, 0x52];
 const POP_RDX_RCX_RAX: [u8; 3] = [0x5a, 0x59, 0x58];
-/// `lea -128(%rsp),%rsp` and `lea 128(%rsp),%rsp`: over the red zone, with the flags as they are.
+/// `lea -128(%rsp),%rsp` and `lea 128(%rsp),%rsp`: they skip the red zone, and keep the flags.
 const BELOW_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 const ABOVE_RED_ZONE: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, RED_ZONE as u8, 0, 0, 0];
 
-/// Bytes of stubs that a plan needs at most.
+/// Largest number of bytes of stubs that a plan needs.
 pub(super) fn size(plan: &SitePlan) -> u64 {
     let calls = plan.calls() as u64;
     let others = plan.direct.len() as u64 - calls;
@@ -113,10 +114,10 @@ pub(super) fn size(plan: &SitePlan) -> u64 {
     (COMMON_BYTES + calls * call_bytes + others * other_bytes + indirect).next_multiple_of(4096)
 }
 
-/// Bytes of the code that all stubs of a file share, at most.
+/// Largest number of bytes of the code that all stubs of a file share.
 const COMMON_BYTES: u64 = 1536;
 
-/// Bytes of the stub of an indirect site, at most.
+/// Largest number of bytes of the stub of an indirect site.
 fn longest(site: &IndirectSite) -> u64 {
     let program = site.before.bytes.len() + site.load.bytes.len() + site.go.bytes.len();
     program as u64 + 128
@@ -140,7 +141,7 @@ impl Stubs {
         let [call_bytes, other_bytes] = placement.direct_bytes();
         let (first_call, first_other) = (common.slots, common.slots + call_bytes * calls as u64);
         let end = first_other + other_bytes * (plan.direct.len() - calls) as u64;
-        // Nothing runs there that is not written below.
+        // Bytes that are not written below are never executed.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
         let mut stub = CodeWriter::new(room);
         for (index, site) in plan.direct.iter().enumerate() {
@@ -159,7 +160,7 @@ impl Stubs {
         made
     }
 
-    /// The stub of a direct site, and the change that leads to it.
+    /// Adds the stub of a direct site, and the change that leads to it.
     fn add_direct(
         &mut self,
         (code, stub): (&mut CodeWriter, &mut CodeWriter),
@@ -183,7 +184,7 @@ impl Stubs {
             let target = trace.direct - placement.stubs;
             self.hooks.extend(Hook::new(from as u64, index as u64, target, &code.bytes));
         }
-        // The opcode of a plain call or jump stays.
+        // The opcode of a plain call or jump is kept.
         let stays = match site.form {
             DirectForm::Call | DirectForm::Jump => 1,
             DirectForm::ConditionalJump => 2,
@@ -196,7 +197,7 @@ impl Stubs {
             original: &original[stays..length],
             changed: &changed[stays..length],
         };
-        // A call or jump through a slot becomes one of a stub.
+        // A call or jump through a slot becomes a call or jump to a stub.
         let distance = match site.form {
             DirectForm::CallThroughSlot => 2,
             DirectForm::JumpThroughSlot => 1,
@@ -205,7 +206,7 @@ impl Stubs {
         self.changes.add(change, distance);
     }
 
-    /// The stub of an indirect site, and the change that leads to it. `first`: number of direct sites.
+    /// Adds the stub of an indirect site, and the change that leads to it. `first`: number of direct sites.
     fn add_indirect(
         &mut self,
         code: &mut CodeWriter,
@@ -265,21 +266,21 @@ impl Stubs {
 
 /// Code that all stubs of a file share.
 struct SharedCode {
-    /// Takes a number of first use for a call, or another direct site.
+    /// Takes a number of first use for a direct call, or for another direct site.
     number_call: u64,
     number_other: u64,
     /// Counts a target of an indirect site.
     count_target: u64,
     /// Waits for the recorder.
     wait: Option<u64>,
-    /// The function that is called when libraries have come or gone.
+    /// Called instead of the function for notices of libraries.
     notice: Option<u64>,
-    /// Where the stubs of direct sites begin.
+    /// Beginning of the stubs of direct sites.
     slots: u64,
     trace: Option<NotingCode>,
 }
 
-/// Code that notes a direct, or an indirect call.
+/// Code that notes a direct or an indirect call.
 struct NotingCode {
     direct: u64,
     indirect: u64,
@@ -296,15 +297,15 @@ impl SharedCode {
         let slots = (code.here() + COMMON_BYTES).next_multiple_of(64) - 64;
         let firsts = placement.counters.firsts();
         let number_call = code.here();
-        // A call of this routine is the third instruction of the stub's second part.
+        // The third instruction in the second part of a stub is a call of this routine.
         let [call_bytes, other_bytes] = placement.direct_bytes();
         let hook = if placement.is_traced { Hook::LENGTH.into() } else { 0 };
         number(code, slots + hook + 22, call_bytes, firsts)?;
         code.align(16);
         let number_other = code.here();
         let others = slots + call_bytes * calls;
-        // The distance of the instruction after that call depends on the form of the jump before it: the quotient does
-        // not.
+        // The distance of the instruction after this call depends on the form of the jump before it, but the quotient
+        // does not.
         number(code, others, other_bytes, firsts + 4 * calls)?;
         code.align(16);
         let sequence = code.here();
@@ -334,7 +335,7 @@ impl SharedCode {
     }
 }
 
-/// The next number of the sequence of first uses, in edx.
+/// Takes the next number in the sequence of first uses, in edx.
 fn take_number(code: &mut CodeWriter) {
     code.put(&[0x51]); // push rcx
     load_shared(code, RCX);
@@ -477,8 +478,8 @@ fn direct(
 /// Bytes of the longest instruction of a direct site.
 const LONGEST: usize = 6;
 
-/// Instruction of a direct site, in its original form and with the way to its stub; the last byte of shorter ones is
-/// not used.
+/// The instruction of a direct site, in its original form, and changed to lead to its stub. The last byte of shorter
+/// ones is not used.
 fn changed_site(
     site: &DirectSite,
     placement: &StubPlacement,
@@ -498,15 +499,15 @@ fn changed_site(
     match site.form {
         DirectForm::Call => Ok((short(0xe8, target)?, short(0xe8, stub)?)),
         DirectForm::Jump => Ok((short(0xe9, target)?, short(0xe9, stub)?)),
-        // The condition stays; it is not compared.
+        // The condition stays, so it is not compared.
         DirectForm::ConditionalJump => Ok((long(0x0f, 0x80, target)?, long(0x0f, 0x80, stub)?)),
-        // With the prefix for addresses of 4 bytes, which does nothing here, the call is as long as before.
+        // With a prefix for 4-byte addresses, which has no effect here, the call keeps its length.
         DirectForm::CallThroughSlot => Ok((long(0xff, 0x15, target)?, long(0x67, 0xe8, stub)?)),
         DirectForm::JumpThroughSlot => Ok((long(0xff, 0x25, target)?, short(0xe9, stub)?)),
     }
 }
 
-/// The stub of an indirect site; where its hook is.
+/// Writes the stub of an indirect site, and returns the position of its hook.
 fn indirect(
     code: &mut CodeWriter,
     site: &IndirectSite,
@@ -553,7 +554,7 @@ fn indirect(
     Ok(hook)
 }
 
-/// Instructions of 1 to 9 bytes that do nothing.
+/// Instructions of 1 to 9 bytes without effect.
 const NOTHING: [&[u8]; 10] = [
     &[],
     &[0x90],
@@ -567,7 +568,7 @@ const NOTHING: [&[u8]; 10] = [
     &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
 ];
 
-/// The bytes of an indirect site as they lead to its stub.
+/// Returns the bytes of an indirect site, changed to lead to its stub.
 fn changed_window(site: &IndirectSite, bias: u64, stub: u64) -> Result<Vec<u8>, TooFar> {
     let Range { start, end } = site.window;
     let (start, end) = (start.wrapping_add(bias), end.wrapping_add(bias));

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Follows a program and all that it starts.
+//! Follows a program and everything that it starts.
 //!
-//! The kernel stops a thread for us when its process becomes another program, when it makes a process or thread, and when it ends.
-//! Between these it runs untouched. Three things are done at such stops:
+//! The kernel stops a thread for the recorder when its process becomes another program, when it makes a process or
+//! thread, and when it ends. Otherwise it runs undisturbed. Three things are done at such stops:
 //!
-//! - a program that begins maps our memory, and its code leads to stubs from then on: `entrance`, `image`
+//! - a program that begins maps the recorder's memory, and from then on its code leads to stubs: `entrance`, `image`
 //! - each new thread or process gets its own block of counters; its gs base points to it
 //! - at the end of a process the callees of its linkage stubs are read
 //!
-//! The dynamic linker calls a function for debuggers when libraries have come or gone. Its stub waits for a moment, in
-//! the program's own code: we look for that with each tick, stop the thread, change the new libraries, and let it go
-//! on. No thread makes a system call that it would not make without us, except at its beginning.
+//! The dynamic linker calls a function for debuggers when libraries have been loaded or unloaded. Its stub waits for a
+//! moment, in the program. At each tick the recorder looks for such a wait, stops the thread, changes the new
+//! libraries, and lets the thread continue. Except at its beginning, no thread makes a system call that it would not
+//! make without the recorder.
 //!
-//! If we are killed at any step, the kernel lets all threads go on. Stubs and counters stay where they are.
+//! If the recorder is killed at any step, the kernel lets all threads continue. Stubs and counters stay in place.
 
 use super::bursts::Bursts;
 use super::counters::NOTICES;
@@ -47,7 +48,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Events at which a thread stops for us.
+/// Events at which a thread stops for the recorder.
 const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
@@ -55,11 +56,11 @@ const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
-/// Time from tick to tick, and for a while after programs began or libraries came.
+/// Time between ticks, and for how long ticks continue after programs began or libraries were loaded.
 pub(super) const TICK: Duration = Duration::from_millis(1);
 const SHORT_TICK: Duration = Duration::from_micros(100);
 const WHILE: Duration = Duration::from_millis(30);
-/// Interval of progress.
+/// Interval between progress messages.
 const PROGRESS: Duration = Duration::from_millis(50);
 
 /// A followed thread.
@@ -68,9 +69,9 @@ pub(super) struct FollowedThread {
     pub(super) process: Pid,
     /// Its program and block; None if the program is not recorded.
     pub(super) place: Option<(usize, u32)>,
-    /// True until its block was set.
+    /// True until its block is set.
     is_new: bool,
-    /// True if it was interrupted because it waits for us.
+    /// True if it was interrupted because it waits for the recorder.
     asked: bool,
     /// True after it has run the last instruction of its program.
     pub(super) is_ending: bool,
@@ -94,7 +95,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) common: CommonParts,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
-    /// The process that was started, or those that were attached to. Processes that outlive them continue without the recorder.
+    /// The started process, or the attached ones. Processes that outlive them continue without the recorder.
     pub(super) watched: BTreeSet<Pid>,
     /// Threads whose first stop arrived before the event of their creator.
     pub(super) early: BTreeSet<Pid>,
@@ -103,11 +104,11 @@ pub(super) struct Supervisor<'a> {
     /// Processes that share their memory with others.
     pub(super) sharing: BTreeSet<Pid>,
     pub(super) bursts: Bursts,
-    /// By process: its memory, open from when it was entered or forked.
+    /// By process: its memory, which was opened when it was entered or forked.
     opened: HashMap<Pid, Rc<OpenedProcess>>,
-    /// Images whose stubs may still be executed by threads that were released.
+    /// Images whose stubs may still be executed by released threads.
     outliving: Vec<ProgramImage>,
-    /// Prepared images of processes before the attach.
+    /// Images of processes that were prepared before the attach.
     pub(super) prepared: HashMap<Pid, ProgramImage>,
     pub(super) tally: CallTally,
     trace: Option<CallTrace>,
@@ -116,9 +117,9 @@ pub(super) struct Supervisor<'a> {
     short_until: Instant,
     notices: u32,
     pub(super) alarm: Alarm,
-    /// Programs that were recorded.
+    /// Number of recorded programs.
     pub(super) programs: u64,
-    /// Time in which threads stood still for us.
+    /// Time for which threads were stopped by the recorder.
     pub(super) changing: Duration,
 }
 
@@ -127,7 +128,7 @@ fn failed(what: &str, error: impl std::fmt::Display) -> Error {
 }
 
 impl<'a> Supervisor<'a> {
-    /// `user`: the one whose processes are recorded, if that is another than ours.
+    /// `user`: the user whose processes are recorded, if it is not the recorder's own.
     pub(super) fn new(
         settings: &'a RecordSettings,
         watch: &'a mut dyn FnMut(RecordingProgress),
@@ -171,7 +172,7 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// Takes on a process that waits to become a program.
+    /// Accepts a process that waits to become a program.
     pub(super) fn expect(&mut self, process: Pid) -> nix::Result<()> {
         ptrace::seize(process, FOLLOW)?;
         let thread = FollowedThread::unrecorded(process);
@@ -181,13 +182,13 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// The time of the recording begins.
+    /// Begins the time of the recording.
     pub(super) fn start(&mut self) {
         self.begun = Instant::now();
         self.bursts.start();
     }
 
-    /// Follows until nothing is left to follow, or the recording is to end.
+    /// Follows until nothing is left to follow, or the recording must end.
     pub(super) fn run(&mut self) -> Result<()> {
         while !self.threads.is_empty() {
             let is_open = self.trace.as_ref().is_some_and(CallTrace::is_open);
@@ -222,7 +223,7 @@ impl<'a> Supervisor<'a> {
         late || self.settings.stop.asked() || self.watched.is_empty()
     }
 
-    /// Looks whether threads wait for us.
+    /// Looks for threads that wait for the recorder.
     fn tick(&mut self) {
         let now = Instant::now();
         if now - self.told > PROGRESS {
@@ -245,11 +246,11 @@ impl<'a> Supervisor<'a> {
             let waits =
                 self.images[image].as_ref().is_some_and(|image| image.waits(block, &self.common.shared));
             if waits {
-                // More may come.
+                // More libraries may be loaded soon.
                 self.short_until = now + WHILE;
             }
             if waits && !thread.asked {
-                // One that is stopped already, or gone, is looked at when it goes on.
+                // If it has stopped already or is gone, it is handled when it continues.
                 thread.asked = ptrace::interrupt(*id).is_ok();
             }
         }
@@ -310,7 +311,7 @@ impl<'a> Supervisor<'a> {
         let _ = system::resume(thread, Resume::Run, signal);
     }
 
-    /// Has a thread call the kernel again where our stop alone has ended its call.
+    /// Makes a thread call the kernel again if only the recorder's stop has ended its call.
     pub(super) fn call_again(&self, thread: Pid) {
         let Ok(registers) = Registers::of(thread) else { return };
         if let Some(changed) = registers.calling_again(|| is_filtered(thread)) {
@@ -318,7 +319,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Follows a new thread or process; which, if it has stopped already.
+    /// Follows a new thread or process. Returns it if it has stopped already.
     pub(super) fn adopt(&mut self, parent: Pid, status: Status) -> Option<Pid> {
         let child = Pid::from_raw(ptrace::getevent(parent).ok()? as i32);
         let of_parent = self.threads.get(&parent).copied()?;
@@ -328,7 +329,7 @@ impl<'a> Supervisor<'a> {
             let image = self.images[number].as_mut()?;
             image.threads += 1;
             if std::mem::take(&mut image.has_just_begun) {
-                // From now on it is not a program that has just begun.
+                // From now on it does not count as a program that has just begun.
                 image.expect_stop(block, false, &self.common.shared);
             }
             let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
@@ -351,7 +352,8 @@ impl<'a> Supervisor<'a> {
         self.early.remove(&child).then_some(child)
     }
 
-    /// A new process may share the memory of its parent. A child of vfork does until it ends or becomes another program.
+    /// Notes if a new process shares the memory of its parent. A child of vfork does until it ends or becomes another
+    /// program.
     fn note_sharing(&mut self, process: Pid, (thread, parent): (Pid, Pid), status: Status) {
         let shares = || {
             let registers = Registers::of(thread).ok()?;
@@ -372,14 +374,14 @@ impl<'a> Supervisor<'a> {
             self.open(thread);
         }
         if let Some(image) = &self.images[image] {
-            // Without it, it counts where its parent does.
+            // Without a block of its own, it counts in the block of its parent.
             let _ = set_counters(thread, image.block_address(block));
         }
     }
 
     /// Opens the memory of a process, for as long as it is this program.
     pub(super) fn open(&mut self, process: Pid) {
-        /// Each takes two descriptors.
+        /// Each process takes two descriptors.
         const MOST: usize = 200;
         if self.opened.len() < MOST {
             let opened = OpenedProcess::of(process).ok();
@@ -387,7 +389,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The memory of a process, by a thread of it that has not ended.
+    /// Returns the memory of a process, opened through a thread of it that has not ended.
     pub(super) fn opened_of(&self, thread: Pid, process: Pid) -> io::Result<Rc<OpenedProcess>> {
         match self.opened.get(&process) {
             Some(opened) => Ok(Rc::clone(opened)),
@@ -395,7 +397,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// True if a thread has sent itself the signal of a stub, which is not to be delivered.
+    /// True if a thread has sent itself the signal of a stub, which must not be delivered.
     fn has_stopped_itself(&mut self, thread: Pid) -> bool {
         let Some(found) = self.threads.get_mut(&thread) else { return false };
         let Some(image) = found.place.and_then(|(image, _)| self.images[image].as_ref()) else {
@@ -408,7 +410,7 @@ impl<'a> Supervisor<'a> {
         is_its_own
     }
 
-    /// Changes the code of new libraries if a stopped thread waits for that.
+    /// Changes the code of new libraries if a stopped thread waits for this.
     pub(super) fn answer(&mut self, thread: Pid) {
         let Some(found) = self.threads.get_mut(&thread) else { return };
         let Some((number, block)) = found.place.filter(|_| found.asked) else { return };
@@ -433,7 +435,7 @@ impl<'a> Supervisor<'a> {
         self.changing += begun.elapsed();
     }
 
-    /// Restores the code of a stopped thread's program, because it is not recorded any further.
+    /// Restores the code of a stopped thread's program, because it is not recorded any longer.
     fn leave(&mut self, thread: Pid, why: Reason) {
         let Some(place) = self.threads.get(&thread).and_then(|found| found.place) else { return };
         let opened = self.threads.get(&thread).map(|found| self.opened_of(thread, found.process));
@@ -445,7 +447,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Reads the callees of linkage stubs where the last thread of a process ends.
+    /// Reads the callees of linkage stubs if the last thread of a process ends.
     pub(super) fn look_at_slots(&mut self, thread: Pid) {
         let Some(process) = self.threads.get(&thread).map(|found| found.process) else { return };
         let runs = |other: &&FollowedThread| other.process == process && !other.is_ending;
@@ -465,11 +467,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// A thread has ended, or has become another program.
+    /// Removes a thread that has ended or become another program.
     pub(super) fn forget(&mut self, thread: Pid) {
         self.early.remove(&thread);
         self.vforks.remove(&thread);
-        // The first thread of a process is the last that is gone.
+        // The first thread of a process is the last to disappear.
         self.opened.remove(&thread);
         let Some((number, block)) = self.threads.remove(&thread).and_then(|found| found.place) else {
             return;
@@ -482,7 +484,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Adds the counts of a program that no thread runs any more.
+    /// Adds the counts of a program that no thread runs any longer.
     fn retire(&mut self, number: usize) {
         if let Some(image) = self.images[number].take() {
             if let Some(left) = &mut self.common.memory_left {
@@ -503,7 +505,7 @@ impl<'a> Supervisor<'a> {
                 drop(image);
                 self.common.rooms.give_back(&self.common.shared);
             } else {
-                // Threads that were let go may still run in its stubs.
+                // Released threads may still run in its stubs.
                 self.outliving.push(image);
             }
         }
@@ -538,7 +540,7 @@ impl<'a> Supervisor<'a> {
         self.changing += begun.elapsed();
     }
 
-    /// Has a program that begins map our memory, and changes its code.
+    /// Makes a program that begins map the recorder's memory, and changes its code.
     fn enter(&mut self, process: Pid) -> std::result::Result<(), Left> {
         let (mut image, mapped) = self.plan_image(process)?;
         let unentered = Left::Followed(Reason::UnenteredProgram);
@@ -571,7 +573,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Takes memory for the program of a process, whose mappings are returned, too.
+    /// Reserves memory for the program of a process; also returns its mappings.
     pub(super) fn plan_image(
         &mut self,
         process: Pid,
@@ -620,12 +622,12 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Why a program is not recorded.
+/// Reason why a program is not recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Left {
-    /// The programs that it starts may be recorded.
+    /// The program is followed, because programs that it starts may be recorded.
     Followed(Reason),
-    /// It is not traced any more.
+    /// It is no longer traced.
     Free(Reason),
 }
 

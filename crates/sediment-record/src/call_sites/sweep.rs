@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One pass over all functions of a file: the branches that may be sites, and every address that code may lead to.
+//! Decodes all functions of a file in one pass, and finds the branches that may be sites, and every address that code
+//! may lead to.
 
 use super::elf::PlannedFile;
 use super::frames::{CodeUnit, UnwindTables, landing_pads};
@@ -7,15 +8,15 @@ use super::sites::{DirectForm, RefusedSites};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use std::ops::Range;
 
-/// A direct branch to elsewhere than its own function.
+/// A direct branch to an address outside of its function.
 pub(super) struct DirectBranch {
     pub(super) at: u64,
     pub(super) form: DirectForm,
     pub(super) target: u64,
 }
 
-/// An indirect call or jump, or a jump of two bytes to another function, with the instructions that run before it, the nearest last: those
-/// of its basic block, and of blocks that lead to it by a conditional jump that is not taken.
+/// An indirect call or jump, or a jump of two bytes to another function, with the instructions that run before it, the
+/// nearest one last: those of its basic block, and of blocks that lead to it by a conditional jump that is not taken.
 pub(super) struct IndirectBranch {
     pub(super) at: u64,
     pub(super) length: u64,
@@ -23,7 +24,7 @@ pub(super) struct IndirectBranch {
     /// Number of the function.
     pub(super) unit: usize,
     pub(super) before: Vec<u64>,
-    /// True if it, or an instruction before it, may read a table of places in its function.
+    /// True if it, or an instruction before it, may read a table of addresses in its function.
     pub(super) reads_table: bool,
     /// Target of a jump of two bytes, which cannot reach a stub.
     pub(super) short_to: Option<u64>,
@@ -36,25 +37,25 @@ pub(super) struct Sweep {
     pub(super) indirect: Vec<IndirectBranch>,
     /// Addresses that code may lead to.
     pub(super) targets: Vec<u64>,
-    /// By function: it jumps by tables that were not found.
+    /// By function: true if it jumps by tables that were not found.
     pub(super) unknown_tables: Vec<bool>,
     pub(super) uses_gs: bool,
     pub(super) refused: RefusedSites,
 }
 
-/// Instructions before an indirect call that may move with it, at most.
+/// Largest number of instructions before an indirect call that may move with it.
 const MOST_MOVED: usize = 5;
-/// Entries of a jump table, at most.
+/// Largest number of entries of a jump table.
 const LONGEST_TABLE: usize = 1 << 14;
 
 /// A function while it is decoded.
 struct DecodedUnit<'a, 'b> {
     file: &'b PlannedFile<'a>,
     range: &'b Range<u64>,
-    /// Where it has nothing but the return address on the stack.
+    /// Ranges in which only the return address is on the stack.
     bare: &'b dyn Fn() -> Vec<Range<u64>>,
     number: usize,
-    /// By byte: an instruction begins there.
+    /// By byte: true if an instruction begins there.
     boundaries: Vec<bool>,
     inner: Vec<u64>,
     outer: Vec<u64>,
@@ -66,7 +67,7 @@ struct DecodedUnit<'a, 'b> {
     reads_table: bool,
     /// True if data contains addresses inside the function, for example a jump table.
     has_labels: bool,
-    /// It jumps inside itself by addresses.
+    /// True if it jumps inside itself by addresses.
     jumps: bool,
     uses_gs: bool,
     branches: Vec<DirectBranch>,
@@ -76,14 +77,14 @@ struct DecodedUnit<'a, 'b> {
 }
 
 impl Sweep {
-    /// Decodes all functions; `overlaps`: functions that share bytes with another, and are not changed.
+    /// Decodes all functions; `overlaps`: functions that share bytes with another one, and are not changed.
     pub(super) fn of(
         file: &PlannedFile<'_>,
         (units, tables): (&[CodeUnit], &UnwindTables<'_>),
         overlaps: &[bool],
         words: &[u64],
     ) -> Self {
-        /// Functions that are worth a thread.
+        /// Number of functions that justifies a thread.
         const FEWEST: usize = 500;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let each = units.len().div_ceil(processors).max(FEWEST);
@@ -124,7 +125,7 @@ impl Sweep {
         })
     }
 
-    /// Appends the results of the functions after these.
+    /// Appends the results of the following functions.
     fn append(&mut self, mut other: Self) {
         let before = self.unknown_tables.len();
         other.indirect.iter_mut().for_each(|indirect| indirect.unit += before);
@@ -138,7 +139,8 @@ impl Sweep {
         }
     }
 
-    /// Decodes one function. `words`: addresses of code in data, in ascending order. The error is why none of its sites changes.
+    /// Decodes one function. `words`: addresses of code in data, in ascending order. The error says why none of its
+    /// sites changes.
     fn unit(
         &mut self,
         file: &PlannedFile<'_>,
@@ -175,7 +177,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Adds the targets of jump tables of a function; true if one was found.
+    /// Adds the targets of a function's jump tables; true if one was found.
     fn read_tables(&mut self, file: &PlannedFile<'_>, function: &Range<u64>, tables: &[u64]) -> bool {
         let mut found = false;
         for table in tables {
@@ -279,8 +281,8 @@ impl<'a, 'b> DecodedUnit<'a, 'b> {
         self.block.push(instruction.ip());
     }
 
-    /// True if an instruction may read a table of places in this function. Tables of addresses are tables of functions if data has no
-    /// address inside this one; other tables have distances, of another size.
+    /// True if an instruction may read a table of addresses in this function. If data has no address inside this
+    /// function, tables of addresses are tables of functions; other tables contain distances, which have another size.
     fn may_read_table(&self, instruction: &Instruction) -> bool {
         instruction.memory_index() != Register::None
             && instruction.code() != Code::Lea_r64_m
@@ -300,7 +302,7 @@ impl<'a, 'b> DecodedUnit<'a, 'b> {
             self.add_indirect(instruction, true, Some(target));
         }
         if flow == FlowControl::ConditionalBranch {
-            // The code after it runs only after it.
+            // The code after it is executed only after it.
             self.block.push(at);
         } else {
             self.end_block();
@@ -367,7 +369,7 @@ fn uses_gs(instruction: &Instruction) -> bool {
     in_memory || matches!(instruction.code(), Code::Wrgsbase_r32 | Code::Wrgsbase_r64)
 }
 
-/// Landing pads of a function; None if they cannot be read.
+/// Returns the landing pads of a function; None if they cannot be read.
 fn pads(file: &PlannedFile<'_>, table: u64, start: u64) -> Option<Vec<u64>> {
     let (address, bytes) = file.section(".gcc_except_table")?;
     landing_pads(bytes, address, table, start)

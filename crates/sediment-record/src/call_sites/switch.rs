@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Switches the code of a process whose threads stand still: to the stubs, or back to the code of the file.
+//! Switches the code of a process whose threads are stopped: to the stubs, or back to the code of the file.
 //!
-//! For a call through a register, the instructions before it move into the stub, so the bytes there differ between the two states. A thread
-//! that stands among them, or continues there when a signal handler returns, must find the bytes that it left. If possible, the thread's
-//! instruction pointer is moved; if a signal handler interrupted it there, the bytes stay until the next switch.
+//! For a call through a register, the instructions before it move into the stub, so the bytes there differ between the
+//! two states. If a thread is stopped among them, or continues there when a signal handler returns, it must find the
+//! same bytes. If possible, the thread's instruction pointer is moved. If a signal handler interrupted it there, the
+//! bytes stay until the next switch.
 
 use super::changes::SiteChange;
 use super::code::{CodeState, write_changes};
@@ -17,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Sites whose code is switched.
+/// Sites to switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SwitchedSites {
     All,
@@ -33,17 +34,17 @@ pub(super) enum Switched {
     InPart,
     /// All sites except those that the program has changed or mapped over.
     ButForChanges,
-    /// Threads did not stop.
+    /// The threads did not stop.
     Running,
-    /// The code cannot be written to.
+    /// The code is not writable.
     Failed,
 }
 
-/// Bytes of a stack that are looked at.
+/// Number of bytes of a stack that are searched.
 const STACK: u64 = 8 << 20;
 
 impl ProgramImage {
-    /// Switches the code of a process, all of whose threads stand still.
+    /// Switches the code of a process whose threads are all stopped.
     pub(super) fn switch(
         &self,
         threads: &[Pid],
@@ -52,7 +53,7 @@ impl ProgramImage {
     ) -> io::Result<Switched> {
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped_among(mapped)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
-        // The mapping that is now in the place of a file may still be this file.
+        // The mapping that is now at the place of a file may still be this file.
         let is_unclear = |file: &FileInMemory| {
             let is_there = |mapping: &ProcessMapping| file.range.contains(&mapping.range.start);
             file.is_mapped && !file.is_mapped_among(mapped) && mapped.iter().any(is_there)
@@ -63,7 +64,7 @@ impl ProgramImage {
         for thread in threads {
             let Ok(mut registers) = ptrace::getregs(*thread) else { continue };
             match window(&files, registers.rip) {
-                // The call is still to come, and nothing was done before it.
+                // The call has not been made yet, and nothing was done before it.
                 Some(start) if to == CodeState::ToOriginal => {
                     registers.rip = start;
                     ptrace::setregs(*thread, registers)?;
@@ -88,7 +89,7 @@ impl ProgramImage {
         })
     }
 
-    /// True if a stopped thread is in stubs, or may come back to them.
+    /// True if a stopped thread is in stubs, or may return to them.
     pub(super) fn is_in_stubs(
         &self,
         thread: Pid,
@@ -107,7 +108,7 @@ impl ProgramImage {
         window(&files, address).is_some()
     }
 
-    /// Sets the code of all files back to what it was, whatever threads run.
+    /// Restores the code of all files, even while threads run.
     pub(super) fn restore(&self, memory: &File) -> io::Result<()> {
         for file in self.files().filter(|file| file.is_mapped) {
             write_changes(memory, (file.bias, file.changes()), CodeState::ToOriginal, &|_| true)?;

@@ -19,15 +19,15 @@ pub(super) struct CallTally {
     calls: BTreeMap<(FileAddress, FileAddress), u64>,
     /// Number of the first call of a function.
     first: BTreeMap<FileAddress, u32>,
-    /// Functions that resolvers have chosen, by resolver or by the name's first function.
+    /// Functions that resolvers have chosen, by resolver or by the first function of the name.
     pub(super) chosen: BTreeMap<FileAddress, FileAddress>,
-    /// Calls whose callee is in no file.
+    /// Number of calls whose callee is in no file.
     outside: u64,
-    /// Indirect calls without a place for their target.
+    /// Number of indirect calls for which there was no room to store the target.
     pub(super) without_target: u64,
-    /// Parts of runs, each by its thread: call sites and callees in their order.
+    /// Traced parts of runs, each of one thread: call sites and callees in order.
     pub(super) trace: Vec<(u64, Vec<FileAddress>)>,
-    /// Calls by which the counts may be wrong.
+    /// Number of calls by which the counts may be wrong.
     pub(super) uncertain: f64,
 }
 
@@ -45,7 +45,7 @@ impl CallTally {
         }
     }
 
-    /// The recording, and the parts of runs that were traced.
+    /// Makes the recording, and the traced parts of runs.
     pub(super) fn recording(
         &self,
         modules: &PlannedModules,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The trace: parts of a run as calls in their order, for short windows of time.
+//! The trace contains parts of a run as calls in their order, from short windows of time.
 //!
-//! During a window, the hook of each stub calls code that notes the call in the block of its thread. A window opens and closes by one aligned
-//! store of 8 bytes for each hook, in memory that the programs share: none of them stops, and no code of a file changes. The hook is one
-//! instruction of 5 bytes at any time, so that no thread is ever between its old and its new bytes. Windows are rarer the longer the
-//! recording takes, and there is none between bursts.
+//! During a window, the hook of each stub calls code that notes the call in the block of its thread. A window opens and
+//! closes by one aligned store of 8 bytes for each hook, in memory that the programs share. No program stops, and no
+//! code of a file changes. The hook is always a single instruction of 5 bytes, so no thread is ever between its old and
+//! its new bytes. The longer the recording takes, the rarer are the windows; there are none between bursts.
 
 use super::counters::KEPT_EVENTS;
 use super::image::{CommonParts, ProgramImage};
@@ -13,10 +13,11 @@ use super::tally::CallTally;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time of a window, and at first from the end of one to the begin of the next.
+/// Length of a window, and initial time from the end of one to the beginning of the next.
 const WINDOW: Duration = Duration::from_millis(1);
 const GAP: Duration = Duration::from_millis(2);
-/// Calls of a window that its thread may overwrite while they are read, and calls kept of all windows.
+/// Number of calls in a window that its thread may overwrite while they are read; and number of calls kept from all
+/// windows.
 const MARGIN: u32 = 32;
 const MOST_CALLS: usize = 1 << 21;
 
@@ -29,7 +30,7 @@ pub(super) struct CallTrace {
     gap: Duration,
     /// Number of windows.
     number: u32,
-    /// Number of calls that a block had noted as the window opened, by image and block.
+    /// Number of calls that a block had noted when the window opened, by image and block.
     noted: HashMap<(usize, u32), u32>,
     windows: Vec<TracedWindow>,
     calls: usize,
@@ -87,12 +88,12 @@ impl CallTrace {
             let noted = image.noted(&common.shared).into_iter();
             self.noted.extend(noted.map(|(block, count)| ((number, block), count)));
         }
-        // Without a mapping there is no trace.
+        // Without a mapping, nothing is traced.
         self.is_open = common.rooms.switch_hooks(true, &common.shared).is_ok();
         self.turned = now;
     }
 
-    /// Closes an open window, so that programs that run on note nothing more.
+    /// Closes an open window, so that programs which continue note nothing more.
     pub(super) fn end(&mut self, images: &[Option<ProgramImage>], common: &CommonParts) {
         if self.is_open {
             self.close(images, common);
@@ -110,7 +111,7 @@ impl CallTrace {
         self.turned = Instant::now();
     }
 
-    /// Drops every other window, and opens half as many from now on: all parts of a run count alike.
+    /// Drops every other window, and halves the rate of windows from now on, so that all parts of a run count alike.
     fn thin(&mut self) {
         let (mut last, mut stays) = (None, false);
         self.windows.retain(|window| {
@@ -123,7 +124,7 @@ impl CallTrace {
         self.gap *= 2;
     }
 
-    /// Keeps what the threads of a program have noted since the window opened.
+    /// Stores the calls that the threads of a program have noted since the window opened.
     pub(super) fn keep(&mut self, number: usize, image: &ProgramImage, common: &CommonParts) {
         for (block, count) in image.noted(&common.shared) {
             let before = self.noted.insert((number, block), count).unwrap_or(0);
@@ -139,7 +140,7 @@ impl CallTrace {
         }
     }
 
-    /// Adds the windows of a program that ends to what was counted.
+    /// Adds the windows of a program that ends to the counts.
     pub(super) fn retire(
         &mut self,
         number: usize,

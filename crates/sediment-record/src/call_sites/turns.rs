@@ -12,7 +12,7 @@ use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// Time for the threads of a process to stop; one that waits for a disk goes on as it was.
+/// Time limit for the threads of a process to stop; a thread that waits for a disk continues as before.
 const STOPPING: Duration = Duration::from_millis(20);
 
 impl Supervisor<'_> {
@@ -48,12 +48,12 @@ impl Supervisor<'_> {
             }
             self.bursts.unswitched.remove(&process);
         }
-        // One process stands still for its own switch; all of it takes time of one processor.
+        // Each process stops for its own switch; all switches together take time of one processor.
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         self.bursts.has_tried(longest.max(begun.elapsed() / processors), is_due, one_runs);
     }
 
-    /// A process whose code cannot be switched counts all the time.
+    /// Records that a process counts all the time, because its code cannot be switched.
     fn count_always(&mut self, process: Pid) {
         let own = self.threads.values().filter(|thread| thread.process == process);
         let places: Vec<usize> = own.filter_map(|thread| thread.place).map(|(image, _)| image).collect();
@@ -64,7 +64,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Stops a process for a moment and switches its code.
+    /// Stops a process for a moment, and switches its code.
     fn switch_running(&mut self, process: Pid) -> Switched {
         let to = if self.bursts.counting { CodeState::ToStubs } else { CodeState::ToOriginal };
         if self.sharing.contains(&process) {
@@ -90,7 +90,7 @@ impl Supervisor<'_> {
     }
 
     /// Steps threads out of the instructions that are about to be moved. Otherwise these call sites would be missed in
-    /// this burst, and a thread is most likely to be stopped at frequent call sites.
+    /// this burst. They are likely to be frequent ones, because threads are mostly stopped there.
     fn step_out_of_windows(&mut self, threads: &mut Standstill) {
         let trapped = threads.stopped.iter().filter(|(_, status)| **status == Status::Trapped);
         let trapped: Vec<Pid> = trapped.map(|(id, _)| *id).collect();
@@ -108,7 +108,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Switches the code of a process if all its threads stand still.
+    /// Switches the code of a process if all its threads are stopped.
     pub(super) fn switch(
         &self,
         process: Pid,
@@ -124,7 +124,7 @@ impl Supervisor<'_> {
         let stands = |id: &Pid| threads.stopped.contains_key(id) || self.waits_in_vfork(*id);
         let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return Switched::Whole };
         let Some(image) = &self.images[image] else { return Switched::Whole };
-        // A thread that does not stop soon is not waited for again and again.
+        // If a thread does not stop soon, the switch does not wait for it again and again.
         if !own.iter().all(|(id, _)| stands(id)) {
             return Switched::Running;
         }

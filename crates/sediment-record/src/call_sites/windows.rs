@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes that an indirect call changes, and what moves from them to its stub.
+//! Chooses the bytes to change for an indirect call, and the instructions that move from there to its stub.
 
 use super::elf::PlannedFile;
 use super::frames::{CodeUnit, UnwindTables};
@@ -15,15 +15,15 @@ use iced_x86::{
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Outcome of a look at an indirect call or jump.
+/// Result of examining an indirect call or jump.
 pub(super) enum FoundSite {
     Direct(DirectSite),
     Indirect(IndirectSite),
-    /// It jumps inside its function.
+    /// It jumps only inside its function.
     None,
 }
 
-/// Choice of the bytes that indirect sites change.
+/// Chooses the bytes that change for indirect sites.
 pub(super) struct WindowChoice<'a, 'b> {
     pub(super) image: &'b PlannedFile<'a>,
     pub(super) units: &'b [CodeUnit],
@@ -32,7 +32,7 @@ pub(super) struct WindowChoice<'a, 'b> {
     /// Addresses that code may lead to.
     pub(super) targets: &'b CodeAddresses,
     pub(super) functions: &'b [u64],
-    /// Bare code of the function that was looked at last.
+    /// Bare code of the last examined function.
     pub(super) bare: Option<(usize, Vec<Range<u64>>)>,
     /// End of the last chosen bytes.
     pub(super) last: u64,
@@ -70,7 +70,7 @@ impl WindowChoice<'_, '_> {
         let mut moved = Vec::new();
         let mut before = indirect.before.iter().rev();
         if indirect.is_jump && indirect.short_to.is_none() {
-            // A table's entry may be added to the table's address.
+            // An entry of a table may be added to the table's address.
             if indirect.reads_table {
                 return Ok(FoundSite::None);
             }
@@ -85,7 +85,7 @@ impl WindowChoice<'_, '_> {
             if !follows && instruction.next_ip() != start {
                 return Err("indirect calls with too few bytes before them");
             }
-            // One to another function is a site of its own.
+            // A conditional jump to another function is a site of its own.
             if instruction.flow_control() == FlowControl::ConditionalBranch
                 && !self.units[indirect.unit].code.contains(&instruction.near_branch64())
             {
@@ -146,20 +146,20 @@ fn decode(image: &PlannedFile<'_>, address: u64) -> Option<Instruction> {
     (!instruction.is_invalid()).then_some(instruction)
 }
 
-/// Where padding at an address ends.
+/// Returns the end of the padding at an address.
 fn padding(image: &PlannedFile<'_>, address: u64) -> Option<u64> {
     let nothing = decode(image, address)?;
     matches!(nothing.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| nothing.next_ip())
 }
 
-/// The bytes that an indirect site changes, from an earlier choice.
+/// The bytes that change for an indirect site, from an earlier choice.
 pub(super) struct KeptWindow {
     pub(super) at: u64,
     pub(super) window: Range<u64>,
     pub(super) is_tail: bool,
 }
 
-/// The site at bytes that were chosen before, from the file's bytes alone; None if no such site may be there.
+/// Makes the site at previously chosen bytes, from the file's bytes only; None if no such site is possible there.
 pub(super) fn window_again(image: &PlannedFile<'_>, kept: &KeptWindow) -> Option<IndirectSite> {
     let KeptWindow { at, ref window, is_tail } = *kept;
     if window.end - window.start < JUMP || !in_one_page(window) {
@@ -192,7 +192,7 @@ pub(super) fn window_again(image: &PlannedFile<'_>, kept: &KeptWindow) -> Option
     encode(at, window.clone(), is_tail, original, &moved, &last)
 }
 
-/// An instruction before a call as it moves to the stub.
+/// Converts an instruction before a call to the form that it has in the stub.
 fn moved_step(
     image: &PlannedFile<'_>,
     instruction: Instruction,
@@ -215,7 +215,7 @@ fn moved_step(
 #[derive(Debug, Clone, Copy)]
 enum MovedStep {
     Plain(Instruction),
-    /// A jump to this address, on this condition (the last four bits of its opcode).
+    /// A jump to this address, with this condition (the last four bits of its opcode).
     Jump(u8, u64),
 }
 
@@ -244,8 +244,8 @@ fn through_slot(
     })
 }
 
-/// Checks that an instruction does the same in a stub, where the return address is already on the stack unless the stub
-/// is jumped to.
+/// Checks that an instruction does the same in a stub, in which the return address is already on the stack unless the
+/// stub is reached by a jump.
 fn movable(instruction: &Instruction, is_jump: bool) -> Result<(), &'static str> {
     if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.has_repne_prefix() {
         return Err("indirect calls after an instruction with a prefix");
@@ -271,7 +271,7 @@ fn movable(instruction: &Instruction, is_jump: bool) -> Result<(), &'static str>
     Ok(())
 }
 
-/// The same instruction where the stack is deeper by some bytes.
+/// Returns the same instruction for a stack that is deeper by some bytes.
 fn deeper(instruction: &Instruction, by: i64) -> Instruction {
     let mut instruction = *instruction;
     if instruction.memory_base() == Register::RSP {
@@ -282,7 +282,7 @@ fn deeper(instruction: &Instruction, by: i64) -> Instruction {
     instruction
 }
 
-/// Memory from which a call reads its target; None if that is in a register.
+/// Returns the memory from which a call reads its target; None if the target is in a register.
 fn memory_of(instruction: &Instruction) -> Option<MemoryOperand> {
     (instruction.op0_kind() == OpKind::Memory).then(|| {
         MemoryOperand::new(
@@ -317,7 +317,8 @@ fn encode_steps(steps: &[MovedStep], near: u64, is_tail: bool) -> Option<Relocat
                 if is_tail {
                     moved.bytes.extend([0x0f, 0x80 | condition]);
                 } else {
-                    // Over it on the opposite condition; it takes the return address off, with the flags as they are.
+                    // A jump over the next one, with the opposite condition; the next one removes the return address,
+                    // and keeps the flags.
                     moved.bytes.extend([0x70 | (condition ^ 1), 10, 0x48, 0x8d, 0x64, 0x24, 8, 0xe9]);
                 }
                 let place = moved.bytes.len();
@@ -329,7 +330,7 @@ fn encode_steps(steps: &[MovedStep], near: u64, is_tail: bool) -> Option<Relocat
     Some(moved)
 }
 
-/// Encodes what a stub executes of the program.
+/// Encodes the program's instructions that a stub executes.
 fn encode(
     at: u64,
     window: Range<u64>,
@@ -361,7 +362,7 @@ fn encode(
         let go = RelocatedCode { bytes: vec![0xe9, 0, 0, 0, 0], relative: vec![(1, 5, target)] };
         return Some(IndirectSite { at, is_tail, original, before: encoded(&before)?, load, go, window });
     }
-    // The stack pointer as a target is not code.
+    // A stack pointer as the target does not point to code.
     if last.op0_kind() == OpKind::Register && last.op0_register() == Register::RSP {
         return None;
     }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes machine code at an address, with distances to code and data elsewhere.
+//! Writes machine code for an address, with distances to code and data elsewhere.
 
 use super::counters::SHARED;
 use super::sites::RelocatedCode;
 use std::ops::Range;
 
-/// Machine code at an address.
+/// Machine code for an address.
 pub(super) struct CodeWriter {
     pub(super) start: u64,
     pub(super) bytes: Vec<u8>,
-    /// Where stubs are.
+    /// Range of the stubs.
     room: Range<u64>,
-    /// Places of distances that lead elsewhere.
+    /// Positions of distances that lead out of the stubs.
     pub(super) outside: Vec<u32>,
 }
 
-/// Place of a short jump's distance, which is not known yet.
+/// Position of a short jump's distance, which is not yet known.
 pub(super) struct Hole(usize);
 
-/// A displacement does not reach.
+/// Error: a displacement does not reach its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooFar;
 
@@ -35,7 +35,7 @@ impl CodeWriter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// An instruction that ends with the distance to an address.
+    /// Writes an instruction that ends with the distance to an address.
     pub(super) fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
         self.put(opcode);
         let next = self.here() + 4;
@@ -54,20 +54,20 @@ impl CodeWriter {
         self.relative(&[0xe8], target)
     }
 
-    /// A short jump ahead, by its opcode.
+    /// Writes a short jump forward, by its opcode.
     pub(super) fn ahead(&mut self, opcode: u8) -> Hole {
         self.put(&[opcode, 0]);
         Hole(self.bytes.len() - 1)
     }
 
-    /// The jump leads here.
+    /// Makes the jump lead here.
     pub(super) fn land(&mut self, hole: &Hole) {
         let distance = self.bytes.len() - hole.0 - 1;
         assert!(distance < 128, "a short jump reaches less than 128 bytes");
         self.bytes[hole.0] = distance as u8;
     }
 
-    /// A short jump back to an offset.
+    /// Writes a short jump back to an offset.
     pub(super) fn back(&mut self, opcode: u8, offset: usize) {
         let distance = offset as i64 - (self.bytes.len() as i64 + 2);
         self.put(&[opcode, distance as i8 as u8]);
@@ -84,7 +84,7 @@ impl CodeWriter {
         Ok(())
     }
 
-    /// Rounds up by instructions that do nothing.
+    /// Rounds up with instructions that do nothing.
     pub(super) fn align(&mut self, to: usize) {
         while self.bytes.len() % to != 0 {
             self.bytes.push(0x90);
@@ -97,7 +97,7 @@ pub(super) fn distance(target: u64, next: u64) -> Result<[u8; 4], TooFar> {
     i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| TooFar)
 }
 
-/// An offset in a block as an instruction has it.
+/// An offset in a block, in the form of an instruction.
 pub(super) fn offset(at: u64) -> [u8; 4] {
     (at as u32).to_le_bytes()
 }
@@ -108,7 +108,7 @@ pub(super) const JUMP_EQUAL: u8 = 0x74;
 pub(super) const JUMP_NOT_EQUAL: u8 = 0x75;
 pub(super) const JUMP_CARRY: u8 = 0x72;
 
-/// Loads the address of the page that the recording shares, by the opcode for its register.
+/// Loads the address of the page that the recording shares; the opcode chooses the register.
 pub(super) fn load_shared(code: &mut CodeWriter, register: u8) {
     code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
     code.put(&offset(SHARED));
