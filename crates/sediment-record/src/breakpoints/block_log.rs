@@ -13,7 +13,7 @@ struct BlockState {
     in_part: bool,
     /// True if it had run before they had breakpoints.
     late: bool,
-    /// Number of processes in which the function ran, and the number of these processes at which its blocks get
+    /// Number of processes in which the function ran, and the number of these processes after which its blocks get
     /// breakpoints again.
     processes: u32,
     next: u32,
@@ -172,7 +172,7 @@ fn add_unwatched(recording: &mut Recording, module: &Module, dso: DsoId, functio
 struct Seen {
     /// Calls of its function, if it is the first block.
     calls: Option<u128>,
-    /// Calls made by that instruction of the block that makes most.
+    /// Number of calls made by the block's instruction that makes most calls.
     made: Option<u128>,
     /// Visits in walks.
     visits: u64,

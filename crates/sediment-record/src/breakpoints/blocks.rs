@@ -80,7 +80,7 @@ struct InstructionWalk<'a, Code> {
     code: Code,
     /// End of the last stretch.
     end: u64,
-    /// Address of the last instruction that was found; `None` after bytes that are not an instruction.
+    /// Address of the last instruction found; `None` after bytes that are not an instruction.
     instruction: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use sediment_core::isa::{AARCH64, X86_64};
 
-    /// Starts of blocks of these sizes that are certain, decoded from a symbol at address 0x100.
+    /// For blocks of these sizes, decoded from a symbol at address 0x100: true if the start of the block is certain.
     fn certain(isa: &Isa, code: &[u8], sizes: &[u64]) -> Vec<bool> {
         let mut walk = InstructionWalk::new(isa, |address| {
             code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..)

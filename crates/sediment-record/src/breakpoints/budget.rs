@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Bytes of the smallest page that any supported system has: pages that are adjacent at this size are adjacent, or the
-/// same, at larger sizes.
+/// Size of the smallest page on any supported system, in bytes. Pages that are adjacent at this size are adjacent, or
+/// the same page, at larger sizes.
 pub(super) const PAGE: u64 = 4096;
 
 /// Number of pages that breakpoints may make private, in all recorded processes together.
@@ -46,7 +46,7 @@ impl PageBudget {
         Some(left)
     }
 
-    /// Most bytes that were in use at one time.
+    /// Largest number of bytes in use at one time.
     pub(super) fn peak(&self) -> u64 {
         self.peak.get() * self.page
     }
@@ -101,7 +101,8 @@ impl OwnPages {
         }
     }
 
-    /// Pages of a copy of the address space: a page that both share until one writes to it counts once.
+    /// Makes the pages of a copy of the address space. A page that both share counts once, until one of them writes to
+    /// it.
     pub(super) fn of_copy(&self) -> Self {
         Self::new(&self.budget)
     }

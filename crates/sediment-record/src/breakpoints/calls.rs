@@ -54,10 +54,10 @@ impl<'a> SystemCaller<'a> {
         if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
     }
 
-    /// Has a thread that has just called exec make calls with the syscall instruction at this address, while there is a
-    /// next call.
+    /// Makes a thread that has just called exec perform system calls, with the syscall instruction at this address,
+    /// until `next` returns none.
     pub(super) fn make(&mut self, at: u64, next: &mut Requests<'_>) -> io::Result<()> {
-        // To the end of exec.
+        // Runs to the end of exec.
         self.run_to_call()?;
         self.with_signals_waiting(|caller, before| {
             let mut result = None;
@@ -69,7 +69,7 @@ impl<'a> SystemCaller<'a> {
         })
     }
 
-    /// Does this with all signals blocked; restores the registers afterwards.
+    /// Runs `work` with all signals blocked, and then restores the registers.
     fn with_signals_waiting<T>(
         &mut self,
         calls: impl FnOnce(&mut Self, &Registers) -> io::Result<T>,

@@ -6,7 +6,7 @@ use crate::tracing::memory::TraceeMemory;
 
 /// Pages that are read or written at once.
 pub(super) const PAGES_AT_ONCE: u64 = 64;
-/// Most bytes of a [`CodeChange`]: a jump after a landing pad for indirect calls.
+/// Largest number of bytes of a [`CodeChange`]: a jump after a landing pad for indirect calls.
 pub(super) const LONGEST_CHANGE: usize = 12;
 
 /// Replacement of some bytes by others.
@@ -67,7 +67,8 @@ fn padded<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
 }
 
 /// Makes changes, in ascending order of addresses, in memory that nobody executes or writes to now. With `together`,
-/// writes neighbouring pages at once, or each change by itself if that fails. Returns which changes were made.
+/// neighbouring pages are written at once; if this fails, each change is written by itself. Returns for each change
+/// whether it was made.
 pub(super) fn write_at_rest(memory: &dyn TraceeMemory, changes: &[CodeChange], together: bool) -> Vec<bool> {
     let one_by_one = |change: &CodeChange| {
         let (start, end) = change.looks_at();

@@ -39,7 +39,7 @@ struct ReplacedInstructions {
     begins: u8,
 }
 
-/// For each entry (`addresses`, ascending): where a jump can be set.
+/// Finds for each entry (`addresses`, ascending) the place at which a jump can be set.
 pub(super) fn plan<Frame: PartialEq>(
     code_at: CodeAt<'_, '_>,
     frame: FrameAt<'_, Frame>,
@@ -161,7 +161,7 @@ fn slice<'a>(code_at: CodeAt<'a, '_>, range: &Range<u64>) -> &'a [u8] {
     &code[..length.min(code.len())]
 }
 
-/// A bit for each byte of code: whether the byte is the target of a branch.
+/// A bit for each byte of code, which is set if a branch leads to the byte.
 struct Marks {
     start: u64,
     bits: Vec<u64>,
@@ -196,7 +196,7 @@ impl Marks {
         self.hits.contains(&address)
     }
 
-    /// Records the targets of all bytes that may be a branch, in code that belongs to no function.
+    /// Records the targets of all bytes that may be a branch, in code outside of functions.
     fn scan(&mut self, code_at: CodeAt<'_, '_>, detour: &Detour, range: Range<u64>) {
         let code = slice(code_at, &range);
         for (at, address) in (0..code.len()).zip(range.start..) {

@@ -15,7 +15,7 @@ use sediment_core::isa::JUMP;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes after a breakpoint that show whether the code around it belongs to the module.
+/// Number of bytes after a breakpoint that are checked to see if the code around it belongs to the module.
 const NEIGHBOURS: usize = 16;
 
 /// A file mapped at one place.
@@ -30,7 +30,7 @@ pub(super) struct MappedImage {
     left: BTreeSet<u64>,
     /// Ranges where its code is or was, including code that is not executable at the moment.
     extent: Vec<Range<u64>>,
-    /// By entry of the module: whether a breakpoint was set there and has not been hit since.
+    /// By entry of the module: true if a breakpoint was set there and has not been hit since.
     armed: Vec<bool>,
     /// Functions that have run, in order of first use, each with the processor time of the process at that moment, in
     /// nanoseconds.
@@ -330,9 +330,9 @@ impl MappedImage {
         }
     }
 
-    /// Returns those of these ascending entries that have a breakpoint in memory. The same bytes are not a breakpoint
-    /// if neither the code around them nor (by `may_be_ours`) the memory belongs to the module: the program may have
-    /// unmapped its code, and may have data there now.
+    /// Returns those of these ascending entries that have a breakpoint in memory. Equal bytes are not a breakpoint if
+    /// neither the code around them nor (by `may_be_ours`) the memory belongs to the module, because the program may
+    /// have unmapped its code, and may now have data there.
     fn standing(
         &self,
         module: &Module,
@@ -353,7 +353,7 @@ impl MappedImage {
         standing
     }
 
-    /// Removes all breakpoints from a copy of its code: a thread may move its code to other memory.
+    /// Removes all breakpoints from a copy of its code, because a thread may move its code to other memory.
     pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn TraceeMemory, pages: &mut OwnPages) {
         let armed = (0..self.armed.len()).filter(|index| self.armed[*index]);
         let copied: Vec<usize> = armed.filter(|index| self.is_copy_at(module, memory, *index)).collect();
@@ -443,7 +443,7 @@ fn is_code_behind(module: &Module, index: usize, found: &[u8]) -> bool {
     compared
 }
 
-/// Number of items from which two threads share the work.
+/// Number of items from which on two threads share the work.
 pub(super) const MANY: usize = 1000;
 
 /// Returns the results of `work` for both halves of a list, by two threads, or for the whole list if it is short.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operating system as the tracer uses it, implemented by the Linux kernel. Tests implement a model.
+//! The interface between the tracer and the operating system, implemented for the Linux kernel. Tests implement a
+//! model.
 
 use super::calls::{Requests, SystemCaller};
 use super::pairing::PairedThread;
@@ -46,10 +47,10 @@ pub(super) trait Kernel {
     /// Current time.
     fn now(&self) -> Instant;
 
-    /// Returns the time spent looking for reports since the last call.
+    /// Returns the time spent polling for reports since the last call.
     fn take_looked(&self) -> Duration;
 
-    /// Resumes a stopped thread and delivers a signal (0 for none).
+    /// Resumes a stopped thread, and delivers a signal (0 for none).
     fn resume(&self, thread: Pid, how: Resume, signal: i32) -> Result<(), Errno>;
 
     /// Stops a running thread.
@@ -80,7 +81,7 @@ pub(super) trait Kernel {
     /// Does not restart the system call of a thread whose process a signal stops.
     fn leave_call(&self, thread: Pid);
 
-    /// Has a stopped thread execute one instruction and waits briefly for that.
+    /// Makes a stopped thread execute one instruction, and waits briefly for it.
     fn step(&self, thread: Pid) -> Result<Stepped, Errno>;
 
     /// True if a stopped thread has just executed one instruction.
@@ -101,10 +102,10 @@ pub(super) trait Kernel {
     /// True if the environment at the start of a process disables its search for memory leaks.
     fn finds_no_leaks(&self, process: Pid) -> bool;
 
-    /// Has a stopped thread block SIGTRAP again, as before it hit a breakpoint, if it blocks all other signals.
+    /// Makes a stopped thread block SIGTRAP again, as before it hit a breakpoint, if it blocks all other signals.
     fn block_traps_again(&self, thread: Pid);
 
-    /// True if this signal is pending for this thread alone.
+    /// True if this signal is pending for this thread only.
     fn is_pending(&self, thread: Pid, signal: i32) -> bool;
 
     /// The process of a thread.
@@ -165,8 +166,8 @@ pub(super) trait Kernel {
     /// Gives a new thread its parent's former processors if the parent shares ours, or shared it.
     fn widen(&self, thread: Pid);
 
-    /// Has a thread that has just called exec make system calls with the instruction at an address, while there is a
-    /// next call.
+    /// Makes a thread that has just called exec perform system calls, with the instruction at an address, until `next`
+    /// returns none.
     fn make_calls(&self, thread: Pid, at: u64, next: &mut Requests<'_>) -> io::Result<()>;
 
     /// True if every process may be traced, whoever owns it.

@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Shortest time between two calls that can be measured, in nanoseconds.
 const SHORTEST: u64 = 500;
-/// Shortest mean time between hits of a function, in nanoseconds, from which its rate can be timed. For shorter times,
+/// A function's rate can be timed if the mean time between its hits is at least this, in nanoseconds. At shorter times,
 /// stops take tens of microseconds of the program's own time, which cannot be separated exactly from its work.
 const TOO_OFTEN: u64 = 1_000_000;
-/// Fewest hits of a function from which its rate can say how many calls a step represents.
+/// Smallest number of hits with which a function's rate can show how many calls a step represents.
 const ENOUGH: u64 = 3;
 
-/// Mean number of calls in a run from which runs count as long.
+/// Runs count as long if their mean number of calls is at least this.
 const LONG: u64 = 8;
 
 /// Limit for differences by chance, in standard deviations of a count.

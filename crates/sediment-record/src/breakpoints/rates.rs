@@ -68,8 +68,8 @@ const STOP: Duration = Duration::from_micros(10);
 /// Longest cost that is accepted for a hit: beyond it, other processes had the processor meanwhile.
 const LONGEST_STOP: Duration = Duration::from_micros(60);
 
-/// Divisor: the share of the executed functions that is armed for a sequence. A few functions are all armed; the number
-/// has a limit.
+/// Divisor: share of the executed functions armed for a sequence. If there are few, all are armed; their number is
+/// limited.
 const IN_A_SEQUENCE: usize = 4;
 const FEWEST_IN_A_SEQUENCE: usize = 256;
 const MOST_IN_A_SEQUENCE: usize = 16_384;
@@ -254,7 +254,7 @@ impl Windows {
         (time, Duration::from_nanos(stop.unwrap_or(default)).min(LONGEST_STOP))
     }
 
-    /// Interval to the next turn: until more may be spent, as far as can be known.
+    /// Interval to the next turn: the expected time until more may be spent.
     pub(super) fn period(&self) -> Duration {
         if self.open.is_some() {
             return TURN;
@@ -355,7 +355,7 @@ impl Windows {
         self.open.as_ref().is_some_and(|open| open.space == space && open.waiting.contains(&site))
     }
 
-    /// Returns the function, with its space, whose next call is to be seen, if this thread is at its beginning.
+    /// Returns the function and its space if this thread is at its beginning and its next call must be seen.
     pub(super) fn follows(&self, thread: Pid) -> Option<(u32, Site)> {
         let open = self.open.as_ref()?;
         match &open.kind {
@@ -364,7 +364,7 @@ impl Windows {
         }
     }
 
-    /// Continues after that thread has executed one instruction. `armed`: the function is armed again.
+    /// Continues after the thread has executed one instruction. `armed`: true if the function is armed again.
     pub(super) fn has_stepped(&mut self, armed: bool) {
         self.stops += 1;
         if let Some(OpenWindow { kind: WindowKind::Sequence(sequence), .. }) = &mut self.open {

@@ -21,7 +21,7 @@ const FOLLOWED: f64 = 1.0 / 8.0;
 /// Share of steps whose breakpoint is hit again at once, and this share until the time of a hit is known.
 const EMPTY: f64 = 1.0 / 16.0;
 const EMPTY_AT_FIRST: f64 = 1.0 / 4.0;
-/// Most counted calls of a run, and of a run of a function with long runs.
+/// Largest number of counted calls in a run, and in a run of a function with long runs.
 const IN_A_RUN: u32 = 16;
 const IN_A_LONG_RUN: u32 = 128;
 
@@ -123,12 +123,12 @@ impl Sequence {
         WindowHit::Step
     }
 
-    /// Returns the function whose next call is to be seen, if this thread is at its beginning.
+    /// Returns the function whose next call must be seen, if this thread is at its beginning.
     pub(super) fn follows(&self, thread: Pid) -> Option<Site> {
         self.last.filter(|_| self.run.is_some_and(|run| run.thread == Some(thread)))
     }
 
-    /// Continues after that thread has executed one instruction. `armed`: the function is armed again.
+    /// Continues after the thread has executed one instruction. `armed`: true if the function is armed again.
     pub(super) fn has_stepped(&mut self, armed: bool) {
         self.run = self.run.filter(|_| armed).map(|run| FollowedRun { thread: None, ..run });
     }

@@ -170,7 +170,7 @@ fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
     }
 }
 
-/// Most files that are read in advance; a file needed by several counts for each.
+/// Largest number of files that are read in advance; a file needed by several counts for each.
 const MOST_FILES: usize = 4096;
 
 /// Reads the files that will be executed, so that the program does not have to stop for them: the program itself, the

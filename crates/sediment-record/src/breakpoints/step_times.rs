@@ -20,13 +20,13 @@ const CLASSES: f64 = 16.0;
 const SHORTEST: f64 = 0.25;
 /// Share of the longest steps that is left out: during some of them, others had the processor.
 const LONGEST: f64 = 0.2;
-/// Fewest empty steps from which the time of a hit is known.
+/// Smallest number of empty steps with which the time of a hit is known.
 const ENOUGH: u64 = 12;
-/// Number of empty steps from which it is known exactly.
+/// Number of empty steps with which it is known exactly.
 const MANY: u64 = 50;
-/// Standard deviations from which a sum of ranks is significant.
+/// A sum of ranks is significant beyond this many standard deviations.
 const DOUBT: f64 = 3.0;
-/// Part of the time of a hit below which a difference counts as a disturbance.
+/// A difference below this part of the time of a hit counts as a disturbance.
 const INEXACT: f64 = 0.125;
 /// Largest ratio of the program's own mean time to the mean without the longest steps: a larger mean is not the
 /// program's.
@@ -110,7 +110,7 @@ impl Times {
         (f64::from(class) / CLASSES).exp2()
     }
 
-    /// Time below which only the shortest of them are.
+    /// Time below which the shortest times are: the share [`SHORTEST`] of all.
     fn short(&self) -> f64 {
         let (mut before, least) = (0, self.count() as f64 * SHORTEST);
         let class = self.classes.iter().find(|(_, count)| {

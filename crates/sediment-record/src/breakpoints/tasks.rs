@@ -40,7 +40,7 @@ pub(super) struct Task {
     /// Address space.
     pub(super) space: u32,
     pub(super) state: TaskState,
-    /// Number of its next system calls whose ends are to be checked.
+    /// Number of its next system calls whose ends must be checked.
     pub(super) looked_at: u8,
     /// Stop that it stays in until all threads of its address space have stopped.
     pub(super) held: Option<HeldStop>,
@@ -119,8 +119,8 @@ impl Tasks {
         self.known.iter().filter(|(_, task)| which(task)).map(|(thread, _)| *thread).collect()
     }
 
-    /// Records that a thread stopped by itself, at a fork or a signal. The kernel then forgets our request for a stop
-    /// (Linux's `ptrace_stop` clears `JOBCTL_TRAP_STOP` at any trap), so no further stop may come.
+    /// Records that a thread stopped by itself, at a fork or a signal. The kernel then forgets the recorder's request
+    /// for a stop (Linux's `ptrace_stop` clears `JOBCTL_TRAP_STOP` at any trap), so there may be no further stop.
     pub(super) fn joined(&mut self, thread: Pid) {
         if let Some(task) = self.known.get_mut(&thread).filter(|task| task.state == TaskState::Joining) {
             task.state = TaskState::Following;
@@ -209,7 +209,8 @@ impl Tasks {
 mod tests {
     use super::*;
 
-    /// Breakpoints are set once no thread is joining; nobody must wait for a thread that no longer has to stop.
+    /// Breakpoints are set when no thread is joining any more; the recorder must not wait for a thread that no longer
+    /// has to stop.
     #[test]
     fn a_thread_that_stops_by_itself_has_joined() {
         let [joins, leaves] = [1, 2].map(Pid::from_raw);

@@ -30,7 +30,7 @@ pub(super) fn code_by_function<'a>(
     functions.dedup_by_key(|function| function.address);
     let mut parts: BTreeMap<u64, SymbolCode> = BTreeMap::new();
     for (index, function) in functions.iter().enumerate() {
-        // The bytes of a symbol that reaches over the next one are code of the next one.
+        // If a symbol's size overlaps the next symbol, the shared bytes belong to the next one.
         let next = functions.get(index + 1).map_or(u64::MAX, |next| next.address);
         let end = function.end().min(next);
         if let Some(part) = SymbolCode::of(isa, function, end, code_at, rows_in) {
@@ -77,7 +77,7 @@ fn owners_by_name(functions: &[&BinaryFunction]) -> BTreeMap<u64, u64> {
     }
     let owner = |part: &&BinaryFunction| {
         let whole = split_from(&part.name)?;
-        // The part of a global function is a local symbol.
+        // The cold part of a global function is a local symbol.
         let found = named.get(&(whole, part.file.as_deref())).or_else(|| named.get(&(whole, None)));
         Some((part.address, found.copied()??))
     };
@@ -153,7 +153,7 @@ impl SymbolCode {
     }
 
     /// Decodes from an address to the next row, to known code, or to an instruction that ends the flow. If an
-    /// instruction crosses the row or is invalid, the bytes may be data, and nothing of them is kept. Returns the
+    /// instruction crosses the row or is invalid, the bytes may be data, so nothing of this code is kept. Returns the
     /// targets of jumps.
     fn decode(&mut self, isa: &Isa, code: &[u8], CodeStretch { start, from, end }: CodeStretch) -> Vec<u64> {
         let (mut targets, mut instructions, mut begins) = (Vec::new(), Vec::new(), Vec::new());

@@ -39,7 +39,7 @@ impl StopWait {
         }
     }
 
-    /// Returns the time spent polling for stops since the last call: it is not work.
+    /// Returns the time spent polling for stops since the last call, because this time is not work.
     pub(super) fn take_looked(&mut self) -> Duration {
         std::mem::take(&mut self.looked)
     }

@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of functions in one walk.
 const FUNCTIONS: usize = 16;
-/// Number of draws for them: not all functions have blocks.
+/// Number of draws for them, because not all functions have blocks.
 const DRAWS: usize = 4 * FUNCTIONS;
 /// Steps of a function for each executed block, and limits of their number.
 const STEPS_OF_A_BLOCK: usize = 2;
 const FEWEST_STEPS: usize = 16;
 const MOST_STEPS: usize = 256;
-/// Mean number of visits per block that is enough for a function.
+/// A function has enough visits if the mean number per block is at least this.
 const ENOUGH: u64 = 8;
 /// Share of draws that are used for a function with enough visits.
 const SELDOM: f64 = 1.0 / 8.0;

@@ -46,7 +46,7 @@ impl AddressSpace {
         Some(())
     }
 
-    /// Sets the jumps in the dynamic linker at the places where it maps files, once its functions have theirs.
+    /// Sets the jumps in the dynamic linker at the places where it maps files, after its functions have their jumps.
     pub(super) fn hear_of_mappings(&mut self) {
         let mappers = self.trampolines.iter().flat_map(|trampolines| &trampolines.mappers);
         let jumps: Vec<CodeChange> = mappers.map(|mapper| mapper.change(true)).collect();
@@ -134,7 +134,7 @@ impl AddressSpace {
         notes
     }
 
-    /// Makes the next call of a function that has run stop its thread.
+    /// Makes functions that have run stop their thread at the next call.
     pub(in super::super) fn set_gates(&mut self) {
         if let Some(trampolines) = &mut self.trampolines {
             trampolines.set_gates();

@@ -81,7 +81,7 @@ pub(super) struct AddressSpace {
     began: u64,
     /// Time of the last occasional read.
     looked: Option<Instant>,
-    /// Number of blocks, of all blocks found in any process, that were considered here already.
+    /// Number of blocks, among all blocks found in any process, that were already considered for this space.
     pub(super) known_blocks: usize,
     /// True if the program has asked on which processors it may run, or may have asked.
     pub(super) knows_processors: bool,
@@ -247,7 +247,7 @@ impl AddressSpace {
         Some(())
     }
 
-    /// Finds the breakpoints in a process of unknown origin: it is a copy of one that has ended.
+    /// Finds the breakpoints in a process of unknown origin, which is a copy of one that has ended.
     pub(super) fn find_breakpoints(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
         self.arrange_images(thread, modules, |space, mut image, modules| {
             let module = modules.get(image.module);
@@ -501,8 +501,8 @@ impl AddressSpace {
         armed
     }
 
-    /// Sets breakpoints at the ascending blocks of a function that no process has hit. Returns how many are missing
-    /// because the budget is used up.
+    /// Sets breakpoints at the ascending blocks of a function that no process has hit yet. Returns the number of
+    /// missing ones if the budget is used up.
     pub(super) fn arm_blocks(&mut self, modules: &Modules<'_>, module: u32, blocks: &[u32]) -> usize {
         let Self { images, memory, pages, .. } = self;
         let images = images.iter_mut().filter(|image| image.module == module && !self.let_go);
@@ -601,7 +601,7 @@ impl AddressSpace {
         }
     }
 
-    /// True if a breakpoint of ours is or was at this address.
+    /// True if a breakpoint of the recorder is or was at this address.
     pub(super) fn is_ours(&self, modules: &Modules<'_>, address: u64) -> bool {
         let of_image = |image: &MappedImage| image.entry_at(modules.get(image.module), address).is_some();
         self.debug_state.is_some_and(|watch| watch.address == address)

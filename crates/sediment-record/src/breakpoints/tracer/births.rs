@@ -76,7 +76,7 @@ impl Tracer<'_> {
         // It does not have to join, because it has stopped at its beginning.
         let state = if state == TaskState::Joining { TaskState::Following } else { state };
         let stopped = self.tasks.announced(child, process, id, state);
-        // A new process calls exec after a few system calls, or hardly ever.
+        // A new process calls exec after a few system calls, or almost never.
         if process != task.process {
             self.look_at_system_calls(child);
         }
@@ -98,7 +98,7 @@ impl Tracer<'_> {
             Some(Status::Killed(signal)) => Ending::Killed(signal),
             _ => {
                 self.tasks.joined(thread);
-                // If it was killed meanwhile, its end is reported.
+                // If it was killed meanwhile, its end is reported later.
                 let _ = self.kernel.resume(thread, Resume::Run, 0);
                 return;
             }

@@ -74,7 +74,7 @@ impl Tracer<'_> {
         !self.to_arm.is_empty() || self.halts.values().any(|halt| halt.purpose == HaltPurpose::Arm)
     }
 
-    /// True if an address space is halted, or about to be, to be detached.
+    /// True if an address space is halted, or will be, in order to detach it.
     pub(super) fn halts_to_leave(&self, id: u32) -> bool {
         self.halts.get(&id).is_some_and(|halt| halt.purpose == HaltPurpose::LetGo)
     }

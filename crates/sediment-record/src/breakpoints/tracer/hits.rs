@@ -13,8 +13,8 @@ use sediment_core::skipped::Reason;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Most observed calls of a function that makes memory writable or handles signals. Some programs make thousands for
-/// other purposes.
+/// Largest number of observed calls of a function that makes memory writable or handles signals. Some programs make
+/// thousands for other purposes.
 const WATCHED_CALLS: u32 = 256;
 /// Number of queued functions whose blocks get breakpoints at once.
 const AT_ONCE: usize = 16;
@@ -72,7 +72,7 @@ impl Tracer<'_> {
     }
 
     /// Handles a call of a function whose every call must be seen: removes the breakpoints from the memory that the
-    /// program is about to use, and makes the next call stop too. True if this call was not the first and needs no
+    /// program is about to use, and makes the next call stop, too. True if this was not the first call, and needs no
     /// further handling.
     pub(super) fn heed(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
         let module = self.modules.get(site.module);
@@ -81,7 +81,7 @@ impl Tracer<'_> {
         }
         let handles_signals = module.handles_signals(site.entry);
         if module.makes_writable(site.entry) {
-            // Afterwards the program may write to replaced instructions.
+            // After this call, the program may write to replaced instructions.
             self.settle(thread);
             let written = registers.system_call().makes_writable();
             if let (Some(space), Some(written)) = (self.spaces.get_mut(&task.space), written) {
@@ -100,8 +100,8 @@ impl Tracer<'_> {
         again && !self.windows.as_ref().is_some_and(|windows| windows.waits_for(task.space, site))
     }
 
-    /// Has a thread execute one instruction if it is at a function whose next call must be seen, and arms the function
-    /// again.
+    /// If a thread is at a function whose next call must be seen, makes the thread execute one instruction, and arms
+    /// the function again.
     pub(super) fn step_off(&mut self, thread: Pid) -> Stepped {
         let watched = self.steps_off.take().filter(|(stepping, ..)| *stepping == thread);
         let watched = watched.map(|(_, id, site)| (id, site));

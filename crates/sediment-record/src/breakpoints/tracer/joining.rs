@@ -42,7 +42,7 @@ impl Tracer<'_> {
     pub(super) fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
         for thread in threads {
             self.tasks.add(*thread, process, space, TaskState::Joining);
-            // The end of a thread is reported.
+            // If the thread has ended, this is reported later.
             let _ = self.kernel.interrupt(*thread);
         }
     }
@@ -78,7 +78,7 @@ impl Tracer<'_> {
             return;
         }
         self.begun = Instant::now();
-        // Processes that have worked most come first, until memory for breakpoints is used up.
+        // Processes that have worked most come first, in case the memory for breakpoints is used up.
         let mut joined: Vec<u32> = std::mem::take(&mut self.unarmed).into_iter().collect();
         joined.sort_by_key(|id| {
             let time = self.spaces.get(id).and_then(|space| self.kernel.processor_time(space.process));

@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Interval between checks whether the recording should end.
+/// Interval between checks if the recording should end.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 /// Interval between reads of the notes that programs write themselves.
 const HEARING: Duration = Duration::from_millis(5);
@@ -598,10 +598,10 @@ impl<'a> Tracer<'a> {
                             self.forget(thread);
                         }
                     }
-                    // When the recorder ends, the kernel detaches the threads that cannot be stopped now; but it would
-                    // end a program that was started here.
+                    // When the recorder ends, the kernel detaches the threads that cannot be stopped now. But it would
+                    // end a program that the recorder started.
                     let all_out = self.halts.is_empty() && self.to_let_go.is_empty();
-                    // A thread that is to execute one instruction would also die of SIGTRAP afterwards.
+                    // A thread that still has to execute one instruction would also die of SIGTRAP afterwards.
                     let may_leave = self.root.is_none() && self.late_steps.is_empty();
                     if may_leave && all_out && moved.elapsed() > UNSTOPPABLE {
                         break;
@@ -617,7 +617,7 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// True if a thread has executed a breakpoint of ours that is not reported yet.
+    /// True if a thread has executed a breakpoint of the recorder that is not reported yet.
     fn stands_behind_a_breakpoint(&self, thread: Pid) -> bool {
         if !self.kernel.is_pending(thread, libc::SIGTRAP) {
             return false;

@@ -8,8 +8,8 @@ use sediment_core::error::Result;
 use std::time::Instant;
 
 impl Tracer<'_> {
-    /// Reads the notes of an address space. `all`: also notes that follow an incomplete note, because nobody completes
-    /// it any more.
+    /// Reads the notes of an address space. `all`: also notes after an incomplete one, because this one will never be
+    /// completed.
     pub(super) fn hear(&mut self, id: u32, all: bool) {
         let notes = self.spaces.get_mut(&id).map(|space| space.hear(all)).unwrap_or_default();
         self.log_notes(id, &notes);
@@ -58,7 +58,7 @@ impl Tracer<'_> {
     pub(super) fn look_at_mapped(&mut self, thread: Pid, id: u32, at: Option<u64>) -> Result<()> {
         let Some(space) = self.spaces.get_mut(&id) else { return Ok(()) };
         let stopped = Instant::now();
-        // Trampolines exist only while there is one thread.
+        // While trampolines exist, there is only one thread.
         space.at_rest |= space.trampolines.is_some();
         let armed = at.and_then(|address| space.arm_mapped(thread, address, &mut self.modules));
         let looked = armed.map_or_else(|| space.look_at_mappings(thread, &mut self.modules), Ok);

@@ -7,7 +7,8 @@ use crate::breakpoints::tasks::Task;
 use nix::unistd::Pid;
 
 impl Tracer<'_> {
-    /// Handles a hit of the breakpoint at a function or block, which may report processors, or may be one of many hits.
+    /// Handles a hit of the breakpoint at a function or block: parts the pair if the function reports the thread's
+    /// processors, and forms a pair if there are many hits.
     pub(super) fn pair_or_part(&mut self, task: Task, thread: Pid, site: Site) {
         if !self.settings.share_processor {
             return;
@@ -24,8 +25,7 @@ impl Tracer<'_> {
         if window || !self.pairing.hit(thread) || self.kernel.paired().is_some() {
             return;
         }
-        // A program that was started ends with the recorder; one that was attached to would be left with our processor
-        // only.
+        // A started program ends with the recorder; an attached one would be left with only the recorder's processor.
         let alone = thread == task.process && self.tasks.of_process(thread).len() == 1;
         let may = self.root.is_some() && !self.letting_go && alone && task.state == TaskState::Following;
         if !may || !space.hides_processors(&self.modules) || self.kernel.pair(thread).is_err() {

@@ -24,8 +24,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// True if a thread hit a breakpoint while it blocked a SIGTRAP that was sent to it: the kernel keeps only one of
-    /// the two and reports it as sent.
+    /// True if a thread hit a breakpoint while it blocked a SIGTRAP that was sent to it. The kernel then keeps only one
+    /// of the two, and reports it as sent.
     pub(super) fn is_merged_trap(&self, thread: Pid) -> bool {
         let space = self.tasks.get(thread).and_then(|task| self.spaces.get(&task.space));
         let (Some(space), Ok(registers)) = (space, self.kernel.registers(thread)) else { return false };

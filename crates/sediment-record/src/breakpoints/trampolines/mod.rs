@@ -35,9 +35,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use stub::{DisplacedCode, RECORD, StubTargets};
 
-/// Page size: mappings begin at multiples of it.
+/// Page size; mappings begin at multiples of it.
 const PAGE: u64 = super::budget::PAGE;
-/// Most bytes of one trampoline.
+/// Largest number of bytes of a trampoline.
 const LONGEST: u64 = 112;
 /// Distance between the program's first mapping and the memory mapped before it.
 const GAP: u64 = 16 * PAGE;
@@ -165,7 +165,7 @@ impl Trampolines {
             let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | fixed;
             call(libc::SYS_mmap, [address, length, protection as u64, flags as u64, file as u64, offset])
         };
-        // A program at a fixed low address may map anything below itself, so its functions have breakpoints.
+        // A program at a fixed low address may map anything below itself. It gets no trampolines, only breakpoints.
         let below = |size: u64| lowest.checked_sub(GAP + notes + size).filter(|start| *start >= LOW);
         let (data, code) = (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ | libc::PROT_EXEC);
         let (mut results, mut opened): (Vec<i64>, Option<io::Result<File>>) = (Vec::new(), None);
@@ -196,7 +196,7 @@ impl Trampolines {
                 _ => None,
             }
         })?;
-        // The stack is as the kernel made it.
+        // The stack gets back the content that the kernel gave it.
         kernel.memory(thread)?.write(name, &[0; NAME.len()])?;
         let file = opened
             .unwrap_or_else(|| Err(io::Error::other("the process cannot map memory for trampolines")))?;
@@ -335,7 +335,7 @@ impl Trampolines {
         Ok(made)
     }
 
-    /// Addresses of the memory that the trampolines from this index on use.
+    /// Addresses of the memory used by the trampolines from this index on.
     pub(super) fn pages(&self, from: usize) -> impl Iterator<Item = u64> {
         self.stubs[from..].iter().map(|stub| stub.address)
     }
@@ -390,7 +390,7 @@ impl Trampolines {
         }
     }
 
-    /// Removes all breakpoints in trampolines: a thread may execute them when nobody follows it any more.
+    /// Removes all breakpoints in trampolines, because a thread may execute them when it is no longer followed.
     pub(super) fn open(&mut self) {
         for stub in self.stubs.iter_mut().filter(|stub| stub.is_closed) {
             stub.is_closed &= self.file.write_all_at(&stub::FIRST, stub.offset).is_err();
@@ -405,7 +405,7 @@ impl Trampolines {
     pub(super) fn replaced(&self, modules: &Modules<'_>, address: u64) -> Option<(usize, u64)> {
         let detour = ISA.detour.as_ref()?;
         self.areas.iter().find(|area| (area.code..area.code + area.used).contains(&address))?;
-        // Trampolines of one area are in order.
+        // The trampolines of an area are in ascending order.
         let near = |(_, stub): &(usize, &Stub)| (stub.address..stub.address + LONGEST).contains(&address);
         let all = self.stubs.iter().enumerate().filter(near);
         let (index, stub) = all.max_by_key(|(_, stub)| stub.address)?;

@@ -96,7 +96,7 @@ pub(super) fn stub(
     Some(())
 }
 
-/// Code that writes for all trampolines near this address; `None` if an address is too far away.
+/// Returns code that writes for all trampolines near this address; `None` if an address is too far away.
 pub(super) fn writer(address: u64, written: StubTargets) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut code = Assembler::at(address, &mut bytes);
@@ -151,7 +151,7 @@ struct Assembler<'a> {
 }
 
 impl<'a> Assembler<'a> {
-    /// Appends at this address, after the existing code.
+    /// Makes an assembler that appends at this address, after the existing code.
     fn at(address: u64, out: &'a mut Vec<u8>) -> Self {
         Self { start: address.wrapping_sub(out.len() as u64), out }
     }
