@@ -17,7 +17,7 @@ pub enum ErrorKind {
     Usage,
     /// A threshold that the caller set (coverage, staleness) was not reached.
     BelowThreshold,
-    /// This machine, or a tool on it, cannot do what was asked.
+    /// This machine, or a tool on it, cannot do this.
     Unsupported,
     /// The user asked to stop.
     Interrupted,
@@ -59,9 +59,9 @@ macro_rules! error_codes {
 error_codes! {
     Failed {
         // Inputs
-        /// The input breaks the rules of its format; the error has the line or offset where there is one.
+        /// The input breaks the rules of its format; the error has the line or offset, if there is one.
         Damaged "damaged",
-        /// The input is empty, or has nothing of what it is read for.
+        /// The input is empty, or has none of the data for which it is read.
         EmptyInput "empty-input",
         /// No reader knows the format of the input.
         UnknownFormat "unknown-format",
@@ -82,16 +82,16 @@ error_codes! {
         NotARecording "not-a-recording",
         /// The recording has no samples, or no calls.
         EmptyRecording "empty-recording",
-        /// No address and no frame of the recording is a known function.
+        /// No function is known for any address or frame of the recording.
         Unresolved "unresolved",
-        /// The recording has addresses and does not say of which program.
+        /// The recording has addresses, but does not name their program.
         NeedsBinary "needs-binary",
         // Binaries and profiles
         /// The file is not a linked ELF program or library.
         NotElf "not-elf",
         /// The binary has no symbols of its own functions.
         Stripped "stripped",
-        /// The profile or recording is of another binary, or of another build of it.
+        /// The profile or recording belongs to another binary, or to another build of it.
         WrongBinary "wrong-binary",
         /// The profile has no function.
         EmptyProfile "empty-profile",

@@ -168,7 +168,7 @@ pub(crate) fn joined(words: &[[&'static str; 2]], which: usize, between: &str) -
 }
 
 coded! {
-    /// Why something was skipped. The text says what it was.
+    /// Reason for skipping an item. The text names the items.
     Reason {
         // Every profile file
         UnacceptableName "unacceptable-name" "names that a profile cannot hold",
@@ -328,9 +328,9 @@ coded! {
         LeftStubs "left-stubs" "processes that keep the recorder's memory, because threads may return to it",
         UnenteredProgram "unentered-program" "programs that could not map the recorder's memory, not recorded",
     } {
-        /// An amount at something that is no known function.
+        /// Calls or own cost outside of known functions.
         Nowhere(amount: Amount, why: Nowhere, side: Side) "" "",
-        /// Branches that are no calls.
+        /// Branches that are not calls.
         NoCall(why: NoCall) "no-call" "branches that are not calls:",
     }
 }
@@ -347,7 +347,7 @@ coded! {
 }
 
 coded! {
-    /// Why an address or frame is no known function.
+    /// Why no function is known for an address or frame.
     Nowhere {
         CompiledCode "compiled-code" "in JIT-compiled code",
         AnonymousCode "anonymous-code" "in JIT-compiled or anonymous code",
@@ -390,7 +390,7 @@ coded! {
 }
 
 coded! {
-    /// Kind of a branch that is no call.
+    /// Kind of a branch that is not a call.
     NoCall {
         Return "return" "returns",
         ConditionalJump "conditional-jump" "conditional jumps",

@@ -24,7 +24,7 @@ pub struct PrintedSymbol<'a> {
 pub fn symbol(printed: &[u8]) -> PrintedSymbol<'_> {
     // Offsets come after the suffix: `puts@plt+0x6`.
     let plt = printed.ends_with(b"@plt") || memchr::memmem::find(printed, b"@plt+0x").is_some();
-    // An `@` in front is no separator: there would be no name left.
+    // An `@` at the beginning does not separate: there would be no name left.
     // Some profilers name what has no symbol by its address: `func@0x401000`.
     let separates = |at: &usize| *at > 0 && !is_address(&printed[at + 1..]);
     let end = memchr::memchr_iter(b'@', printed).find(separates).unwrap_or(printed.len());

@@ -158,7 +158,7 @@ fn hostile_names_are_written_exactly_or_left_out() {
     check_written("hostile-names", &placements, skipped);
 }
 
-/// `exit.part.0` is no function `part.0` of the group that GNU ld calls exit.
+/// `exit.part.0` is not a function `part.0` in GNU ld's group `exit`.
 #[test]
 fn functions_named_like_a_group_are_read_back() {
     let (placements, _) =

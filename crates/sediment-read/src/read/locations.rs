@@ -12,7 +12,7 @@ const LONGEST_BUILD_ID: usize = 64;
 /// First address of the kernel on every 64-bit processor.
 const KERNEL_ADDRESSES: u64 = 1 << 63;
 const KERNELS: [&[u8]; 4] = [b"[kernel", b"[guest.kernel", b"[hypervisor]", b"[k]"];
-/// Names of mappings that are no files.
+/// Names of mappings that are not files.
 const PSEUDO_FILES: [&[u8]; 8] =
     [b"[", b"//anon", b"anon_inode:", b"/dev/zero", b"/memfd:", b"/SYSV", b"linux-vdso", b"linux-gate"];
 
