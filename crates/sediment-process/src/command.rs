@@ -215,7 +215,7 @@ pub struct EndedProcess {
 }
 
 impl EndedProcess {
-    /// Makes the result of a run whose end alone is known.
+    /// Makes the result of a run of which only the end is known.
     pub fn of(process: u32, outcome: Outcome, errors: Vec<u8>) -> Self {
         Self { process, outcome, usage: Usage::default(), output: Vec::new(), output_dropped: 0, errors }
     }

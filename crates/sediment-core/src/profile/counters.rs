@@ -153,7 +153,7 @@ impl CounterVariant {
         Some(Self { unit: acceptable(base_name(unit))?.to_owned(), functions, line, graph })
     }
 
-    /// As [`Self::new`], for counters that a recording has by early ids.
+    /// Like [`Self::new`], for counters computed from a recording by early ids.
     pub fn of_early_ids(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
         Some(Self::new(unit, functions, line, graph)?.as_early())
     }

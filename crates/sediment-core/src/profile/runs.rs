@@ -40,7 +40,7 @@ impl RunLengthCounts {
         self.runs.iter().try_fold(0u128, |sum, run| sum.checked_add(product(run)?))
     }
 
-    /// Each count.
+    /// Returns each count.
     pub fn iter(&self) -> impl Iterator<Item = u128> + '_ {
         self.runs.iter().flat_map(|(count, number)| std::iter::repeat_n(*count, *number as usize))
     }

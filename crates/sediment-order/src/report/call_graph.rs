@@ -155,7 +155,7 @@ impl DrawingColumns {
             1 + (*number - 1) % leaves[&hub].div_ceil(COLUMN)
         };
         let lengths = edges.iter().map(length).collect();
-        // Half as many parts as rows fill a screen, because each is about five times as wide as high.
+        // Each part is about five times as wide as high, so half as many parts as rows fill a screen.
         let parts = parts(edges);
         Self { lengths, parts: (parts >= 4).then(|| (parts as f64 * 0.12).sqrt().round().max(1.0) as usize) }
     }

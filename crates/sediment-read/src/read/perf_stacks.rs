@@ -423,7 +423,7 @@ impl<'a> StackReport<'a> {
         let shown = match (first, last) {
             (true, false) => Some(StackOrder::CalleeFirst),
             (false, true) => Some(StackOrder::CallerFirst),
-            // Every stack is symmetric, as far as can be known, or none has two frames.
+            // As far as can be seen, every stack is symmetric, or none has two frames.
             (true, true) if several => Some(StackOrder::CallerFirst),
             _ => None,
         };

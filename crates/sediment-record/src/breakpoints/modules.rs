@@ -438,7 +438,7 @@ impl Module {
         })
     }
 
-    /// Finds the address, in the segment of code that a mapping of this file offset belongs to, of this offset.
+    /// Returns the address of a file offset, in the segment of code that a mapping at this offset belongs to.
     pub(super) fn address_of_mapping(&self, file_offset: u64, length: u64) -> Option<u64> {
         let overlaps = |segment: &&CodeSegment| {
             segment.file_offset < file_offset.saturating_add(length)

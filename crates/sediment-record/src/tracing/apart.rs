@@ -184,7 +184,7 @@ impl Front {
         }
     }
 
-    /// Resumes the program too, if somebody resumed this process, which had stopped it.
+    /// Resumes the program too, after this process stopped it and was then resumed itself.
     pub fn go_on(&mut self) {
         if std::mem::take(&mut self.stopped_with_it) {
             return;

@@ -22,8 +22,8 @@ pub(crate) fn has_stopped(child: Pid) -> bool {
     matches!(stopped, Ok(WaitStatus::Stopped(..)))
 }
 
-/// Stops this process, which must have one thread, until the program continues or somebody resumes this process; in the
-/// second case, the program is resumed too. True if the program continues.
+/// Stops this process, which must have a single thread, until the program continues or this process is resumed. In the
+/// second case, resumes the program too. Returns true if the program continues.
 pub(crate) fn stop_with(program: Pid) -> bool {
     let us = Pid::this();
     let Ok((told, tell)) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) else { return false };

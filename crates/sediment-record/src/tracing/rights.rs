@@ -17,7 +17,8 @@ pub(crate) fn may_trace_everything() -> bool {
 }
 
 /// True if a program runs with the rights of its owner or group, or with capabilities of its file, instead of its
-/// caller's rights. False if that is not known soon: a program that we trace may serve the file, and wait for us.
+/// caller's rights. False if this cannot be found out quickly, because a traced program may serve the file, and wait
+/// for the recorder.
 pub(crate) fn has_other_rights(path: PathBuf) -> bool {
     const SOON: Duration = Duration::from_millis(500);
     let (answer, answers) = channel();

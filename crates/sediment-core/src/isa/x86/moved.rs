@@ -31,7 +31,7 @@ enum MovableKind {
     Relative(usize),
     /// As [`Self::Relative`], and jumps to the address stored in that data.
     RelativeJump(usize),
-    /// A jump with this distance from its end, and the condition if it has one.
+    /// A jump: the distance from its end to the target, and its condition if it has one.
     Jump(i32, Option<u8>),
     /// A call with this distance from its end.
     Call(i32),

@@ -143,8 +143,8 @@ pub(super) struct Builder<'a, 'c> {
     hashing: RandomState,
     pub(super) last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
-    /// Edges that a later statement can name again, with their keys: in a strict graph all edges, by nodes; otherwise
-    /// the edges with a key, also by key.
+    /// Edges that a later statement may refer to again, with their keys: in a strict graph all edges, by nodes;
+    /// otherwise the edges with a key, also by key.
     pub(super) edges_by_key: HashMap<(u32, u32, u32), (u32, u32)>,
     pub(super) keys: HashMap<Cow<'a, [u8]>, u32>,
     /// Every node named in a subgraph, with the innermost subgraph, in the order of the text.

@@ -93,7 +93,7 @@ impl<'t> Attributes<'t> {
         }
     }
 
-    /// Writes a text that is drawn: two backslashes show one.
+    /// Writes a text for drawing, in which two backslashes show one.
     fn drawn(&mut self, name: &str, value: &str) {
         self.quoted(name, &value.replace('\\', "\\\\"));
     }

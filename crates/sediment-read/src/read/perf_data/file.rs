@@ -258,7 +258,7 @@ impl<'a> PerfFile<'a> {
         Ok(())
     }
 
-    /// Collects the data that is among the records of a pipe rather than around them.
+    /// Collects the data that a pipe has among its records, and a file before or after them.
     fn read_records_of_pipe(&mut self) -> Result<()> {
         let mut records = self.records().of_perf_alone();
         let mut batch = Batch::default();
