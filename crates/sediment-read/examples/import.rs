@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts callgrind's output to a profile: `cargo run -p sediment-order --example import callgrind.out.1234
-//! >program.gv`.
+//! Converts callgrind's output to a profile:
+//! `cargo run -p sediment-order --example import callgrind.out.1234 >program.gv`.
 //!
 //! Callgrind's output has the names of functions. For formats with addresses, implement
 //! [`sediment_core::binary::Files`] for the recorded programs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the packages of sediment itself with real rpmbuild and dpkg-buildpackage from dist/: they are built, installed
-//! below an empty root, tried, and removed. They contain the program and the plugin built for the tests; `scripts/prove
-//! rpm` and `scripts/prove deb` compile them in the package.
+//! below an empty root, tried, and removed. They contain the program and the plugin built for the tests;
+//! `scripts/prove rpm` and `scripts/prove deb` compile them in the package.
 
 use crate::build;
 use crate::projects::settings;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds DSO labels that may be one library under two names.
 //!
-//! Some profilers use the soname of a library, others the name of its file; a file that was replaced while in use has `
-//! (deleted)` after its name. Such labels are reported, but never joined automatically.
+//! Some profilers use the soname of a library, others the name of its file; a file that was replaced while in use has
+//! ` (deleted)` after its name. Such labels are reported, but never joined automatically.
 
 use super::Profile;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,9 +3,9 @@
 //! measured statement has a few counts, in the compiler's order.
 //!
 //! They follow the counts of arcs in the text: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum
-//! and number), `bits` (all set bits), `first` (rank of the first call in the program, from 1), ` | top 12
-//! 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, 400 of them with the value 16). ` |
-//! callees 2 0=500:w.c%3Bstep=500` are likewise the functions that indirect calls reached.
+//! and number), `bits` (all set bits), `first` (rank of the first call in the program, from 1),
+//! ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, 400 of them with the value
+//! 16). ` | callees 2 0=500:w.c%3Bstep=500` are likewise the functions that indirect calls reached.
 
 use super::arithmetic::integer;
 use super::escaped::{escaped, unescaped};

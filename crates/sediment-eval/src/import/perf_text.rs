@@ -12,8 +12,8 @@
 //! ```
 //!
 //! With `-r` the value is a mean, and `+-` its standard error in per cent. The deviation is this error, times the mean,
-//! times the root of the number of runs. A table without `(N runs)` is one run. The line above a table, such as `O2 +
-//! netperf`, is its label.
+//! times the root of the number of runs. A table without `(N runs)` is one run. The line above a table, such as
+//! `O2 + netperf`, is its label.
 
 use super::{Imported, ImportedTable, Importer, perf_metric};
 use crate::data::SampleSummary;

@@ -5,8 +5,9 @@
 //! A function begins with `NAME:TOTAL:HEAD`. Its source locations follow, indented by one blank and relative to its
 //! first line: `OFFSET: COUNT`, then `CALLEE:COUNT` for each function that was called there; or `OFFSET: NAME:TOTAL`,
 //! the body of a function that was inlined there, whose own lines are indented by one more blank. Lines with `!` are
-//! metadata of the function. A context-sensitive profile (CS) has the call path in brackets, `[main:3 @ f:1 @
-//! g]:TOTAL:HEAD`; if bit 0 of `!Attributes` is set, the last function of the path was inlined into the one before it.
+//! metadata of the function. A context-sensitive profile (CS) has the call path in brackets,
+//! `[main:3 @ f:1 @ g]:TOTAL:HEAD`; if bit 0 of `!Attributes` is set, the last function of the path was inlined into
+//! the one before it.
 //!
 //! Only functions with code of their own are ordered. Therefore an inlined body is not a call, and calls in it count
 //! for the function that contains it. Two passes are needed, because the metadata of inlined contexts follows their

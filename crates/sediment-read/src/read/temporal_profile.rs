@@ -2,11 +2,11 @@
 //! Reads LLVM's temporal profiles: the functions of an instrumented program in order of first use, for some of its
 //! runs.
 //!
-//! There are two forms. `llvm-profdata show --temporal-profile-traces` prints a line `Temporal Profile Trace N
-//! (weight=W count=C):`, followed by one function per line. `llvm-profdata merge --text` writes a line
-//! `:temporal_prof_traces`, followed by the number of traces and the number of runs from which they were drawn. Each
-//! trace has its weight and a line of names, each followed by a comma; lines with `#` are comments. Local functions are
-//! called `file;name`, or `file:name` in older files.
+//! There are two forms. `llvm-profdata show --temporal-profile-traces` prints a line
+//! `Temporal Profile Trace N (weight=W count=C):`, followed by one function per line. `llvm-profdata merge --text`
+//! writes a line `:temporal_prof_traces`, followed by the number of traces and the number of runs from which they were
+//! drawn. Each trace has its weight and a line of names, each followed by a comma; lines with `#` are comments. Local
+//! functions are called `file;name`, or `file:name` in older files.
 //!
 //! Source: LLVM's documentation of llvm-profdata, and the output of version 19 (docs/formats/temporal-profile.md).
 

@@ -79,8 +79,8 @@ pub(crate) struct OrderOptions {
     /// Number of an earlier release's default algorithm [default: the latest]
     #[arg(long, value_name = "NUMBER")]
     engine: Option<u32>,
-    /// Goal of the order, for profiles with both call counts and first uses [default: startup for profiles of `record
-    /// --startup`, else steady]
+    /// Goal of the order, for profiles with both call counts and first uses [default: startup for profiles of
+    /// `record --startup`, else steady]
     #[arg(long, alias = "serve", value_name = "GOAL", value_parser = PossibleValuesParser::new(AIMS.iter().map(|(_, name, _)| *name)))]
     optimize_for: Option<String>,
     /// Trace from `import --trace` to refine the order with; repeatable. Algorithms for starts treat each trace as one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RPM packages built in the order of a profile with real rpmbuild: with the macros and the change by `sediment package
-//! rpm`, with upstream sediment's spellings, and with the output of `make_sediment_rpmmacros`.
+//! RPM packages built in the order of a profile with real rpmbuild: with the macros and the change by
+//! `sediment package rpm`, with upstream sediment's spellings, and with the output of `make_sediment_rpmmacros`.
 
 mod blocks;
 use crate::build;

@@ -35,8 +35,8 @@ const CUTOFFS: [u32; 16] = [
 ];
 
 /// Returns the file with an order of functions: each was first called after the previous one, and ran once. Names that
-/// GCC cannot distinguish get the position of the first. GCC reads it with `-fauto-profile=FILE --param
-/// auto-profile-reorder-only=1`, and then uses nothing else from it.
+/// GCC cannot distinguish get the position of the first. GCC reads it with
+/// `-fauto-profile=FILE --param auto-profile-reorder-only=1`, and then uses nothing else from it.
 #[must_use]
 pub fn time_stamps<'a>(names: impl IntoIterator<Item = &'a str>) -> (Vec<u8>, Skipped) {
     let mut skipped = Skipped::default();

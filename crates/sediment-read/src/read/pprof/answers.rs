@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads answers of query APIs: a pprof profile inside JSON. Parca's answer has the compressed file as base64
-//! (`{"pprof": "H4sI…"}`); Pyroscope's has the message itself with the names in its declaration (`{"sampleType":
-//! [{"type": "1", …`). Unknown keys are skipped.
+//! (`{"pprof": "H4sI…"}`); Pyroscope's has the message itself with the names in its declaration
+//! (`{"sampleType": [{"type": "1", …`). Unknown keys are skipped.
 
 use super::super::protobuf::FieldKind::{Message, Number, Numbers, Packed, Text};
 use super::super::protobuf::{FieldKind, MessageShape, json};
