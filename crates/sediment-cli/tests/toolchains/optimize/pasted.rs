@@ -8,7 +8,7 @@ use super::recipes::paste_text;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Need, case, long, root};
 
@@ -27,7 +27,6 @@ pub fn cases() -> Vec<Trial> {
     let cargo = [Need::Program("cargo"), Need::Program("llvm-profdata-19")];
     let clang = [Need::Program("clang-19"), Need::Program("llvm-profdata-19"), Need::Program("make")];
     vec![
-        case("recipe_of_make", &gcc, || pasted(&MAKE)),
         long("recipe_of_cmake", &with(&[Need::Program("cmake")]), || pasted(&CMAKE)),
         long("recipe_of_meson", &with(&[Need::Program("meson"), Need::Program("ninja")]), || pasted(&MESON)),
         long("recipe_of_autotools", &autotools, || pasted(&AUTOTOOLS)),
@@ -200,17 +199,12 @@ fn pasted(of: &BuildFiles) {
     )
     .with_valgrind();
     project.shell("test ! -f debian/rules || chmod +x debian/rules");
-    symlink(env!("CARGO_BIN_EXE_sediment"), project.path("../bin/sediment")).unwrap();
+    let by_gcc = !of.build.contains("clang");
+    let outside = tools(&project, by_gcc);
     if of.name == "cargo" && of.levels.contains(&"blocks") {
         symlink("/usr/bin/ld.lld-19", project.path("../bin/ld.lld")).unwrap();
     }
-    // Without a blank in it.
-    let outside = project.path("..").canonicalize().unwrap();
-    let by_gcc = !of.build.contains("clang");
     let plugin = by_gcc.then(|| support::plugin::built("gcc").join("sediment.so"));
-    if by_gcc {
-        support::plugin::put_before_compilers("gcc", &outside.join("compilers"));
-    }
     let train = format!("./{}", of.program);
     let levels = of.levels.join(",");
     let work = outside.join("optimized");
@@ -234,16 +228,29 @@ fn pasted(of: &BuildFiles) {
             "debian" => is_packaged(&copy, recipe, level, "dpkg-buildpackage -d -b -us -uc", false),
             "spec" => is_packaged(&copy, recipe, level, RPMBUILD, true),
             _ => {
-                paste_text(&copy, recipe, of.build);
-                let shipped = outside.join("optimized/result/work");
-                let same = code_of(&copy.join(of.program)) == code_of(&shipped);
-                assert!(same, "{} {level}: not the shipped code: {recipe}", of.name);
+                makes(&copy, recipe, of.build, of.program, &outside.join("optimized/result/work"));
                 if of.name == "cargo" {
                     counts_of_both_languages(&outside.join("optimized/result/work.gv"), level);
                 }
             }
         }
     }
+}
+
+/// Puts the programs that recipes call next to the project, and returns this folder, whose name has no blank.
+pub fn tools(project: &OptimizedProject, by_gcc: bool) -> PathBuf {
+    symlink(env!("CARGO_BIN_EXE_sediment"), project.path("../bin/sediment")).unwrap();
+    let outside = project.path("..").canonicalize().unwrap();
+    if by_gcc {
+        support::plugin::put_before_compilers("gcc", &outside.join("compilers"));
+    }
+    outside
+}
+
+/// Pastes a recipe into a copy of the project: its build makes the shipped code.
+pub fn makes(copy: &Path, recipe: &Value, build: &str, program: &str, shipped: &Path) {
+    paste_text(copy, recipe, build);
+    assert!(code_of(&copy.join(program)) == code_of(shipped), "not the shipped code: {recipe}");
 }
 
 /// The profile of a level has the counts that it needs, of C and of Rust.
@@ -262,7 +269,7 @@ fn counts_of_both_languages(profile: &Path, level: &str) {
 }
 
 /// Copies the project with its results: recipes refer to the profile there.
-fn copy_project(from: &Path, to: &Path) {
+pub fn copy_project(from: &Path, to: &Path) {
     let done = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(done.success());
 }
