@@ -5,7 +5,7 @@ use crate::files;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sediment_core::binary::{code_sections, is_program};
 use sediment_core::escape;
-use sediment_core::profile::Profile;
+use sediment_core::profile::{FunctionIndex, Profile};
 use sediment_order::link::Linker;
 use sediment_read::read::Recording;
 use std::collections::BTreeMap;
@@ -28,6 +28,16 @@ pub(crate) fn after_profile(
         let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
         let others = escape::terminal(&labels.join(", "));
         return Some(format!("sediment order {} --dso NAME -o FILE, with NAME of: {others}", word(output)?));
+    }
+    let own = |function: &FunctionIndex| profile.key(*function).dso.as_deref() == Some(&*label);
+    let functions: Vec<FunctionIndex> = profile.functions().into_iter().filter(own).collect();
+    let nameless = functions.iter().filter(|function| profile.is_nameless(**function)).count();
+    if 2 * nameless > functions.len() {
+        let label = escape::terminal(&label);
+        return Some(format!(
+            "{label} is stripped: sediment resolve {} --debug ELF|DIR|debuginfod",
+            word(output)?
+        ));
     }
     let program = match path.filter(|path| path.is_file()) {
         Some(path) => format!("--binary {}", word(&from_here(&path))?),
