@@ -197,6 +197,16 @@ instructions_of (basic_block block)
   return count;
 }
 
+// True if GCC knows without a profile that a block hardly ever runs. In a function with counters, zeros are those of the training, and
+// counts of blocks that were not executed but are likely are guesses.
+bool
+is_rare (basic_block block)
+{
+  if (profile_status_for_fn (cfun) != PROFILE_READ)
+    return block->count == profile_count::zero ();
+  return !block->count.ipa ().nonzero_p () || block->count.reliable_p ();
+}
+
 // The blocks with their counts, by index from 0.
 std::vector<Block>
 with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
@@ -208,7 +218,9 @@ with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
   for (unsigned place = 0; place < blocks.size (); ++place)
     {
       auto counted = counts.blocks.find (place + 1);
-      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, instructions_of (blocks[place]), {}, {} };
+      bool is_switch = EDGE_COUNT (blocks[place]->succs) > 2 && end_of (blocks[place]) == End::table;
+      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, is_switch, is_rare (blocks[place]),
+		  instructions_of (blocks[place]), {}, {} };
       edge successor;
       edge_iterator at;
       FOR_EACH_EDGE (successor, at, blocks[place]->succs)
@@ -272,7 +284,10 @@ guessed_count (uint64_t executions)
   return profile_count::from_gcov_type (std::max (std::min (executions, most), uint64_t (1)) * parts).guessed_local ();
 }
 
-// Sets probabilities, counts and cold blocks. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
+// A block is optimised for speed if it runs at least once in 1,000 executions of its function (GCC's hot-bb-frequency-fraction).
+const double slowest = 500;
+
+// Sets probabilities, counts and cold blocks. Likely blocks are compiled for speed. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
 // without flow, keep GCC's own estimates. Counts from GCC's counters stay: they count the same work, and are comparable between functions.
 void
 set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &counted, const Flow &flow, const std::vector<bool> &cold)
@@ -280,6 +295,7 @@ set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &coun
   basic_block entry = ENTRY_BLOCK_PTR_FOR_FN (cfun);
   const bool by_counters = profile_status_for_fn (cfun) == PROFILE_READ;
   const profile_count before = entry->count;
+  const std::vector<double> likely = likely_executions (counted, flow);
   if (!by_counters)
     entry->count = guessed_count (entered (counted, flow));
   for (size_t place = 0; place < blocks.size (); ++place)
@@ -292,6 +308,10 @@ set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &coun
 	    own = guessed_count (flow.blocks[place]);
 	}
       else if (cold[place])
+	own = profile_count::zero ();
+      else if (likely[place])
+	own = guessed_count (std::max (likely[place] / likely_part, flow.blocks[0] / slowest));
+      else if (counted[place].is_rare)
 	own = profile_count::zero ();
       else if (counted[place].known && !counted[place].count)
 	own = entry->count.apply_scale (1, all_parts);

@@ -12,6 +12,7 @@
 #include "collect.h"
 #include "counters.h"
 #include "early.h"
+#include "untrained.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -344,6 +345,20 @@ give_counters ()
     }
 }
 
+void
+after_counters ()
+{
+  try
+    {
+      sediment::report_unused_counters ();
+      sediment::use_guesses ();
+    }
+  catch (...)
+    {
+      inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without guesses for what the training did not execute: out of memory");
+    }
+}
+
 // GCC splits functions (pass `fnsplit`) before the pass `profile` in builds without counters, else after it. Early ids use the graphs of
 // builds without counters.
 void
@@ -489,7 +504,7 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
   if (counters)
     {
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_BEFORE, give_counters);
-      place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, sediment::report_unused_counters);
+      place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, after_counters);
       register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
     }
   if (counts || marks_blocks || counters)

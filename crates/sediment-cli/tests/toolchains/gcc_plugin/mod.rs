@@ -11,6 +11,7 @@ mod recorded;
 mod split;
 mod together;
 mod tools;
+mod untrained;
 mod whole;
 
 use crate::compilers::{COMPILERS, Compiler, CompilerHost};
@@ -121,6 +122,11 @@ const OF_NATIVE: &[OfOne] = &[
         "whatever_counters_split_the_program_is_the_same",
         split::whatever_never_ran_the_program_is_the_same,
         &[Need::Program("objdump")],
+    ),
+    (
+        "cases_of_other_work_stay",
+        untrained::cases_of_other_work_stay,
+        &[Need::Program("valgrind"), Need::Program("nm"), Need::Program("objdump")],
     ),
     ("exceptions_go_between_parts", tools::exceptions_go_between_parts, VALGRIND),
     ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),
