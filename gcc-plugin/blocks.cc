@@ -457,7 +457,9 @@ split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_co
   auto has_cold = [&cold] { return std::find (cold.begin (), cold.end (), true) != cold.end (); };
   auto did_not_run = [] (const Block &block) { return block.known && !block.count; };
   bool all_ran = std::none_of (counted.begin (), counted.end (), did_not_run);
-  whole_by_counts = all_ran ? Whole::no : has_cold () ? Whole::small_parts : Whole::few_executions;
+  std::vector<double> likely = likely_executions (counted, flow);
+  bool has_likely = std::any_of (likely.begin (), likely.end (), [] (double executions) { return executions > 0; });
+  whole_by_counts = all_ran ? Whole::no : has_cold () ? Whole::small_parts : has_likely ? Whole::likely : Whole::few_executions;
   bool stays_whole = has_distances ();
   for (size_t place = 0; place < counted.size (); ++place)
     cold[place] = cold[place] && !stays_whole && may_be_cold (place);
@@ -467,9 +469,20 @@ split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_co
   return cold;
 }
 
+// A function with this share of the executions of all functions is often called; with counters, with this share of the largest counter.
+static const double least_share = 1e-5, least_share_of_largest = 1e-4;
+// The current function is.
+static bool often_called;
+
+bool
+is_often_called ()
+{
+  return often_called;
+}
+
 // Applies counts to the current function. With counts matched from another graph, only matched blocks can be cold.
 static bool
-compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph)
+compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph, uint64_t executions)
 {
   Flow flow;
   std::vector<Block> counted = with_counts (counts, blocks);
@@ -478,6 +491,7 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
     return false;
   std::vector<bool> cold = split_blocks (counted, flow, [&] (size_t place) { return is_of_same_graph || counted[place].known; });
   set_flow (blocks, counted, flow, cold);
+  often_called = executions && entered (counted, flow) >= executions * least_share;
   return true;
 }
 
@@ -499,7 +513,7 @@ counts_by_counters (const std::vector<basic_block> &blocks)
 }
 
 bool
-apply_counters ()
+apply_counters (uint64_t largest)
 {
   // Other functions were not trained.
   if (profile_status_for_fn (cfun) != PROFILE_READ || !ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.ipa ().nonzero_p ())
@@ -513,6 +527,7 @@ apply_counters ()
   for (size_t place = 0; place < blocks.size (); ++place)
     if (cold[place])
       blocks[place]->count = profile_count::zero ();
+  often_called = uint64_t (ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.ipa ().to_gcov_type ()) >= largest * least_share_of_largest;
   return true;
 }
 
@@ -549,7 +564,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
   for (const std::vector<GraphCounts> *some : { &graphs, &clones })
     for (const GraphCounts &graph : *some)
       if (graph.hash == hash)
-	return compile_by (graph, blocks, true);
+	return compile_by (graph, blocks, true, counts.executions ());
   std::vector<Signature> present = signatures_of (blocks);
   // The heaviest come first.
   graphs.resize (std::min (graphs.size (), most_matched));
@@ -557,7 +572,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
     {
       GraphCounts matched;
       if (match (graph, present, matched))
-	return compile_by (matched, blocks, false);
+	return compile_by (matched, blocks, false, counts.executions ());
     }
   return false;
 }

@@ -332,7 +332,7 @@ likely_executions (const std::vector<Block> &function, const Flow &flow)
       ran[block] = flow.blocks[block] || (own.known && own.count);
       may_run[block] = !ran[block] && own.known && returns[block] && !own.is_rare && expected[block] > 0;
       for (size_t at = 0; at < own.successors.size (); ++at)
-	if (own.is_switch || own.guesses[at] >= all_parts / 2)
+	if (own.guesses[at] >= all_parts / (own.is_switch ? 2 * own.successors.size () : 2))
 	  next[block].push_back (own.successors[at]);
     }
   std::vector<bool> likely = reached (next, ran, may_run, std::vector<bool> (count));

@@ -12,6 +12,7 @@
 #include "collect.h"
 #include "counters.h"
 #include "early.h"
+#include "padding.h"
 #include "untrained.h"
 
 #include <algorithm>
@@ -36,6 +37,8 @@ bool marks_blocks;
 bool numbers_statements;
 // Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
+// Block counts were asked for.
+bool wants_counts;
 // Counters of GCC's own instrumentation; null: none.
 const sediment::Counters *counters;
 // Write the call graph.
@@ -243,6 +246,9 @@ splits_by_counters ()
   return counters && !counters->is_early () && flag_profile_partial_training;
 }
 
+// The current function has counts.
+bool is_counted;
+
 const pass_data block_pass = { RTL_PASS, "sediment_blocks", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
 // Runs before bbpart, the pass that separates hot blocks from cold ones.
@@ -259,18 +265,38 @@ public:
       {
 	bool is_damaged = false;
 	bool counted = counts && sediment::apply_counts (*counts, is_damaged);
+	const bool lacks_counts = wants_counts && !counted;
 	if (is_damaged)
 	  note_functions_without_counts ("the file of block counts has damaged lines");
-	counted = counted || (splits_by_counters () && sediment::apply_counters ());
+	counted = counted || (splits_by_counters () && sediment::apply_counters (counters->largest ()));
+	is_counted = counted;
 	if (marks_blocks)
 	  sediment::mark_blocks ();
 	if (counts || counters)
 	  sediment::split (counted);
+	if (lacks_counts)
+	  sediment::set_whole (sediment::Whole::uncounted);
       }
     catch (...)
       {
 	note_functions_without_counts ("out of memory");
       }
+    return 0;
+  }
+};
+
+const pass_data padding_pass = { RTL_PASS, "sediment_padding", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+// Runs before alignments, the pass that aligns the blocks of a function.
+class PaddingPass : public rtl_opt_pass
+{
+public:
+  explicit PaddingPass (gcc::context *context) : rtl_opt_pass (padding_pass, context) {}
+  opt_pass *clone () final override { return new PaddingPass (m_ctxt); }
+  bool gate (function *) final override { return is_counted; }
+  unsigned int execute (function *) final override
+  {
+    sediment::choose_padding (sediment::is_often_called ());
     return 0;
   }
 };
@@ -302,6 +328,8 @@ public:
 void
 after_function (void *, void *)
 {
+  is_counted = false;
+  sediment::end_padding ();
   sediment::end_split ();
   sediment::end_map ();
   sediment::end_early_map ();
@@ -401,6 +429,7 @@ open_counts (const char *path)
 {
   static sediment::Counts opened;
   std::string why;
+  wants_counts = true;
   counts = opened.open (path, why) ? &opened : NULL;
   if (!counts)
     note_without_counts (std::string (path) + ": " + why);
@@ -511,6 +540,8 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
+      register_pass_info aligned { new PaddingPass (g), "alignments", 0, PASS_POS_INSERT_BEFORE };
+      register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &aligned);
     }
   if (marks_blocks || numbers_statements)
     {

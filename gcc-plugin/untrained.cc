@@ -21,7 +21,7 @@ namespace {
 struct Guesses
 {
   cgraph_node *node;
-  // Probability of edges, in parts of `all_parts`, by the indices of their blocks. An edge that is missing was made later.
+  // Probability of edges, in parts of `all_parts`, by the indices of their blocks.
   std::map<std::pair<int, int>, unsigned> edges;
   std::set<int> rare;
 };
@@ -32,6 +32,18 @@ bool
 is_executed (basic_block block)
 {
   return block->count.ipa ().nonzero_p ();
+}
+
+// GCC's guess for an edge. GCC may have split it before it read the counters.
+unsigned
+guess_of (const Guesses &guesses, edge taken)
+{
+  if (single_succ_p (taken->src))
+    return all_parts;
+  auto guess = guesses.edges.find ({ taken->src->index, taken->dest->index });
+  if (guess == guesses.edges.end () && single_succ_p (taken->dest))
+    guess = guesses.edges.find ({ taken->src->index, single_succ (taken->dest)->index });
+  return guess == guesses.edges.end () ? 0 : guess->second;
 }
 
 // True if the block ends with a switch or a computed goto.
@@ -66,9 +78,8 @@ graph_of (const Guesses &guesses, const std::vector<basic_block> &blocks, Flow &
 	      own.leaves = true;
 	      continue;
 	    }
-	  auto guess = guesses.edges.find ({ block->index, successor->dest->index });
 	  own.successors.push_back (found->second);
-	  own.guesses.push_back (guess == guesses.edges.end () ? all_parts : guess->second);
+	  own.guesses.push_back (guess_of (guesses, successor));
 	  profile_count taken = successor->count ().ipa ();
 	  flow.edges.back ().push_back (taken.nonzero_p () ? taken.to_gcov_type () : 0);
 	}
@@ -84,11 +95,7 @@ share_probabilities (basic_block block, const std::set<int> &likely, const Guess
   unsigned sum = 0;
   edge successor;
   edge_iterator at;
-  auto share_of = [&] (edge taken)
-  {
-    auto guess = guesses.edges.find ({ block->index, taken->dest->index });
-    return likely.count (taken->dest->index) && guess != guesses.edges.end () ? guess->second / likely_part : 0;
-  };
+  auto share_of = [&] (edge taken) { return likely.count (taken->dest->index) ? guess_of (guesses, taken) / likely_part : 0; };
   FOR_EACH_EDGE (successor, at, block->succs)
     sum += share_of (successor);
   if (!sum || sum > all_parts / 2)

@@ -233,6 +233,8 @@ fn why_whole_name(why: WhyWhole) -> &'static str {
         WhyWhole::Kind => "kind",
         WhyWhole::Distances => "distances",
         WhyWhole::Option => "option",
+        WhyWhole::Likely => "likely",
+        WhyWhole::Uncounted => "uncounted",
     }
 }
 

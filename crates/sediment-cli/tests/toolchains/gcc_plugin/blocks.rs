@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Paths that GCC takes for likely, and that the work does not take; another that it takes for rare. Exceptions, computed jumps, a jump out
+/// Paths that GCC takes for as likely as many, and that the work does not take; another that it takes for rare. Exceptions, computed jumps, a jump out
 /// of a function and an endless loop are there for what may be done wrong with them.
 pub const WORK: &str = r#"#include <setjmp.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ __attribute__((noinline)) static int never(int x) { return x * 31 + table[x & 63
 __attribute__((noinline)) int work(int i, int unusual)
 {
   int sum = i;
-  if (unusual == 0) {
+  if (__builtin_expect_with_probability(unusual == 0, 0, 0.7)) {
     for (int j = 0; j < 8; j++)
       sum += never(j + i) ^ never(j * 3) ^ never(i ^ j);
     table[sum & 63] = sum;
