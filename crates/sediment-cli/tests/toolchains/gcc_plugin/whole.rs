@@ -21,7 +21,7 @@ two: return x * 2;
 three: MANY return x;
 }
 __attribute__((noipa, section(".text.mine"))) int own_section(int x, int unusual) { if (unusual) MANY return x + 1; }
-__attribute__((noipa)) int seldom(int x, int unusual) { if (unusual) MANY return x + 1; }
+__attribute__((noipa)) int seldom(int x, int unusual) { if (__builtin_expect_with_probability(unusual, 0, 0.7)) MANY return x + 1; }
 __attribute__((noipa)) int tiny(int x) { if (x < 0) flag = 1; return x * 3 + flag; }
 __attribute__((noipa)) int large(int x, int unusual) { if (__builtin_expect_with_probability(unusual, 0, 0.7)) MANY return x + 1; }
 __attribute__((noipa)) int likely(int x, int unusual) { if (__builtin_expect_with_probability(unusual, 1, 0.7)) MANY return x + 1; }
