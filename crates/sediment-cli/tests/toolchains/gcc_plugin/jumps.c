@@ -17,8 +17,6 @@ static int table[64];
 static jmp_buf place;
 static const void *const *targets;
 __attribute__((noipa)) static int mix(int x) { for (int j = 0; j < 3; j++) { x ^= table[(x + j) & 63] * 3; table[x & 63] += j; } return x; }
-/* Other work may jump to all targets of a computed goto, unless GCC knows that they are cold. */
-__attribute__((noipa, cold)) static int cold_mix(int x) { return mix(x); }
 /* Distances between labels, as position-independent interpreters have them: they stay in one part. */
 __attribute__((noipa)) int relative(int x, int unusual)
 {
@@ -35,7 +33,7 @@ __attribute__((noipa)) int absolute(int x, int unusual)
   goto *to[unusual ? 2 : x & 1];
 one: return x + 1;
 two: return x * 2;
-three: return mix(x) + cold_mix(x + 1);
+three: return mix(x) + mix(x + 1);
 }
 __attribute__((noipa)) int onstack(int x, int unusual)
 {

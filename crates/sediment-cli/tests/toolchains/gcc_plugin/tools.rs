@@ -244,8 +244,9 @@ pub fn exceptions_go_between_parts(gcc: &'static Compiler) {
     }
 }
 
-/// The functions of `jumps.c` that are split by a recording of its usual ways.
-const SPLIT: [&str; 7] = ["absolute", "apart", "one_goto", "two_gotos", "set", "table_jump", "big"];
+/// The functions of `jumps.c` that are split by a recording of its usual ways. Targets of a computed goto, as in
+/// `absolute`, stay.
+const SPLIT: [&str; 6] = ["apart", "one_goto", "two_gotos", "set", "table_jump", "big"];
 
 /// Computed jumps, `asm goto`, jumps out of functions, what never returns: under flags that change code around them.
 pub fn whatever_jumps_there_are(gcc: &'static Compiler) {
@@ -297,7 +298,7 @@ pub fn targets_in_cold_parts_have_marks(gcc: &'static Compiler) {
     assert!(notes("plain.o").contains("IBT, SHSTK"));
     assert_eq!(notes("used.o").replace("used.o", ""), notes("plain.o").replace("plain.o", ""));
     let output = ran(&folder, "used", &["unusual", "targets"]).0;
-    assert_eq!(marked_targets(&folder, &output, "fa1e0ff3"), 3);
+    assert_eq!(marked_targets(&output, "fa1e0ff3"), 3);
     // A second return of setjmp is an indirect jump.
     let code = told(&folder, "objdump", &["-d", "--no-show-raw-insn", "used"]);
     let mut lines = code.lines();
@@ -321,19 +322,14 @@ pub fn targets_in_cold_parts_have_marks(gcc: &'static Compiler) {
         assert_eq!(emulated("./used"), emulated("./plain"), "{arguments:?}");
     }
     let output = told(&folder, "qemu-aarch64", &["-cpu", "max", "./used", "unusual", "targets"]);
-    assert_eq!(marked_targets(&folder, output.as_bytes(), "d503249f"), 3);
+    assert_eq!(marked_targets(output.as_bytes(), "d503249f"), 3);
 }
 
-/// The number of targets that the program `used` prints; all begin with the mark, and one at least lies in a cold part.
-fn marked_targets(folder: &TempDir, output: &[u8], mark: &str) -> usize {
-    let cold = part(folder, "used", "absolute.cold");
+/// The number of targets that the program `used` prints; all begin with the mark.
+fn marked_targets(output: &[u8], mark: &str) -> usize {
     let output = String::from_utf8_lossy(output);
-    let targets: Vec<(u64, &str)> = output
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(address, first)| (hexadecimal(address), first))
-        .collect();
-    assert!(targets.iter().all(|(_, first)| *first == mark), "{output}");
-    assert!(targets.iter().any(|(address, _)| cold.contains(address)), "{output}");
+    let targets: Vec<&str> =
+        output.lines().filter_map(|line| line.split_once(' ')).map(|(_, first)| first).collect();
+    assert!(targets.iter().all(|first| *first == mark), "{output}");
     targets.len()
 }
