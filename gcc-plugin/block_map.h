@@ -25,6 +25,10 @@ enum class Whole
   distances = 4,
   // -fno-reorder-blocks-and-partition.
   option = 5,
+  // Other work may execute the blocks.
+  likely = 6,
+  // Counts were asked for (profile=FILE), and the function has none: the file was not read, or does not have the function.
+  uncounted = 7,
 };
 
 // Marks the instructions of the current function with the blocks they belong to, before later passes move, copy and merge them.

@@ -197,6 +197,16 @@ instructions_of (basic_block block)
   return count;
 }
 
+// True if GCC knows without a profile that a block hardly ever runs. In a function with counters, zeros are those of the training, and
+// counts of blocks that were not executed but are likely are guesses.
+bool
+is_rare (basic_block block)
+{
+  if (profile_status_for_fn (cfun) != PROFILE_READ)
+    return block->count == profile_count::zero ();
+  return !block->count.ipa ().nonzero_p () || block->count.reliable_p ();
+}
+
 // The blocks with their counts, by index from 0.
 std::vector<Block>
 with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
@@ -208,7 +218,9 @@ with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
   for (unsigned place = 0; place < blocks.size (); ++place)
     {
       auto counted = counts.blocks.find (place + 1);
-      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, instructions_of (blocks[place]), {}, {} };
+      bool is_switch = EDGE_COUNT (blocks[place]->succs) > 2 && end_of (blocks[place]) == End::table;
+      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, is_switch, is_rare (blocks[place]),
+		  instructions_of (blocks[place]), {}, {} };
       edge successor;
       edge_iterator at;
       FOR_EACH_EDGE (successor, at, blocks[place]->succs)
@@ -272,7 +284,10 @@ guessed_count (uint64_t executions)
   return profile_count::from_gcov_type (std::max (std::min (executions, most), uint64_t (1)) * parts).guessed_local ();
 }
 
-// Sets probabilities, counts and cold blocks. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
+// A block is optimised for speed if it runs at least once in 1,000 executions of its function (GCC's hot-bb-frequency-fraction).
+const double slowest = 500;
+
+// Sets probabilities, counts and cold blocks. Likely blocks are compiled for speed. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
 // without flow, keep GCC's own estimates. Counts from GCC's counters stay: they count the same work, and are comparable between functions.
 void
 set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &counted, const Flow &flow, const std::vector<bool> &cold)
@@ -280,6 +295,7 @@ set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &coun
   basic_block entry = ENTRY_BLOCK_PTR_FOR_FN (cfun);
   const bool by_counters = profile_status_for_fn (cfun) == PROFILE_READ;
   const profile_count before = entry->count;
+  const std::vector<double> likely = likely_executions (counted, flow);
   if (!by_counters)
     entry->count = guessed_count (entered (counted, flow));
   for (size_t place = 0; place < blocks.size (); ++place)
@@ -292,6 +308,10 @@ set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &coun
 	    own = guessed_count (flow.blocks[place]);
 	}
       else if (cold[place])
+	own = profile_count::zero ();
+      else if (likely[place])
+	own = guessed_count (std::max (likely[place] / likely_part, flow.blocks[0] / slowest));
+      else if (counted[place].is_rare)
 	own = profile_count::zero ();
       else if (counted[place].known && !counted[place].count)
 	own = entry->count.apply_scale (1, all_parts);
@@ -437,7 +457,9 @@ split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_co
   auto has_cold = [&cold] { return std::find (cold.begin (), cold.end (), true) != cold.end (); };
   auto did_not_run = [] (const Block &block) { return block.known && !block.count; };
   bool all_ran = std::none_of (counted.begin (), counted.end (), did_not_run);
-  whole_by_counts = all_ran ? Whole::no : has_cold () ? Whole::small_parts : Whole::few_executions;
+  std::vector<double> likely = likely_executions (counted, flow);
+  bool has_likely = std::any_of (likely.begin (), likely.end (), [] (double executions) { return executions > 0; });
+  whole_by_counts = all_ran ? Whole::no : has_cold () ? Whole::small_parts : has_likely ? Whole::likely : Whole::few_executions;
   bool stays_whole = has_distances ();
   for (size_t place = 0; place < counted.size (); ++place)
     cold[place] = cold[place] && !stays_whole && may_be_cold (place);
@@ -447,9 +469,20 @@ split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_co
   return cold;
 }
 
+// A function with this share of the executions of all functions is often called; with counters, with this share of the largest counter.
+static const double least_share = 1e-5, least_share_of_largest = 1e-4;
+// The current function is.
+static bool often_called;
+
+bool
+is_often_called ()
+{
+  return often_called;
+}
+
 // Applies counts to the current function. With counts matched from another graph, only matched blocks can be cold.
 static bool
-compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph)
+compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph, uint64_t executions)
 {
   Flow flow;
   std::vector<Block> counted = with_counts (counts, blocks);
@@ -458,6 +491,7 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
     return false;
   std::vector<bool> cold = split_blocks (counted, flow, [&] (size_t place) { return is_of_same_graph || counted[place].known; });
   set_flow (blocks, counted, flow, cold);
+  often_called = executions && entered (counted, flow) >= executions * least_share;
   return true;
 }
 
@@ -479,7 +513,7 @@ counts_by_counters (const std::vector<basic_block> &blocks)
 }
 
 bool
-apply_counters ()
+apply_counters (uint64_t largest)
 {
   // Other functions were not trained.
   if (profile_status_for_fn (cfun) != PROFILE_READ || !ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.ipa ().nonzero_p ())
@@ -493,6 +527,7 @@ apply_counters ()
   for (size_t place = 0; place < blocks.size (); ++place)
     if (cold[place])
       blocks[place]->count = profile_count::zero ();
+  often_called = uint64_t (ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.ipa ().to_gcov_type ()) >= largest * least_share_of_largest;
   return true;
 }
 
@@ -529,7 +564,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
   for (const std::vector<GraphCounts> *some : { &graphs, &clones })
     for (const GraphCounts &graph : *some)
       if (graph.hash == hash)
-	return compile_by (graph, blocks, true);
+	return compile_by (graph, blocks, true, counts.executions ());
   std::vector<Signature> present = signatures_of (blocks);
   // The heaviest come first.
   graphs.resize (std::min (graphs.size (), most_matched));
@@ -537,7 +572,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
     {
       GraphCounts matched;
       if (match (graph, present, matched))
-	return compile_by (matched, blocks, false);
+	return compile_by (matched, blocks, false, counts.executions ());
     }
   return false;
 }

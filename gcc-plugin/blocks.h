@@ -16,8 +16,11 @@ void mark_blocks ();
 bool apply_counts (const Counts &counts, bool &is_damaged);
 
 // Makes blocks of the current function cold if they never ran according to the counters that GCC was given. Returns true if the function was
-// trained; otherwise it stays unchanged. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
-bool apply_counters ();
+// trained; otherwise it stays unchanged. `largest`: the largest counter of the program. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
+bool apply_counters (uint64_t largest);
+
+// True if the current function, whose counts were applied, has a large share of the executions of all functions.
+bool is_often_called ();
 
 // Enables or runs the split of the current function if it `is_counted`, where GCC would not. Prevents a split that cannot be assembled.
 // Call it last, directly before bbpart: it changes the blocks.

@@ -4,6 +4,7 @@
 // functions without counters.
 #include "counters.h"
 #include "collect.h"
+#include "untrained.h"
 
 #include "ssa.h"
 #include "gimple-iterator.h"
@@ -35,6 +36,8 @@ const char early[] = "early+";
 const uint64_t most_arcs = 1 << 22;
 // Largest number of values that GCC keeps for a statement.
 const uint64_t most_values = 32;
+// A function whose counters are all less is compiled without them. None of its blocks would be cold: see least_expected in flow.cc.
+const uint64_t least_executions = 8;
 // GCC's number of the counters of most frequent values, and of most frequent callees.
 const unsigned top = 3, callees = 4;
 
@@ -240,6 +243,16 @@ weight_of (const Variant &variant)
       sum = next;
     }
   return sum;
+}
+
+// True for a function with a few executions. GCC would compile it for size, though other work may execute it often: it gets no counters.
+bool
+executes_little (const Variant &variant)
+{
+  uint64_t largest = 0;
+  for (const auto &run : variant.runs.at (0))
+    largest = std::max (largest, run.first);
+  return largest && largest < least_executions;
 }
 
 // A file in GCC's format, as of GCC 12 and later: words in the byte order of the host.
@@ -450,12 +463,14 @@ give_counters (const Counters &counters)
       if (variants.empty () && !identity.file.empty ())
 	// A profile names no file if the function's name is unique in the program.
 	variants = counters.of (identity.name, "", is_damaged);
-      if (variants.empty ())
+      if (variants.empty () || executes_little (best (variants, unit, full_unit)))
 	continue;
       push_cfun (DECL_STRUCT_FUNCTION (node->decl));
       unsigned line = coverage_compute_lineno_checksum ();
       // A statement has a few values at most.
       size_t statements = 0;
+      if (flag_profile_partial_training)
+	keep_guesses (node);
       basic_block block;
       FOR_EACH_BB_FN (block, cfun)
 	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -200,6 +201,16 @@ std::vector<GraphCounts>
 Counts::of (const std::string &name, const std::string &file, bool &is_damaged) const
 {
   return with_key (name + '\t' + file + '\t', is_damaged);
+}
+
+uint64_t
+Counts::executions () const
+{
+  const char line[] = "\t\t00000000\t1=";
+  const size_t most_digits = 20;
+  bool is_damaged = false;
+  std::string begin = text (header_length, std::min (length_, header_length + sizeof line - 1 + most_digits), is_damaged);
+  return begin.compare (0, sizeof line - 1, line) ? 0 : strtoull (begin.c_str () + sizeof line - 1, NULL, 10);
 }
 
 std::vector<GraphCounts>

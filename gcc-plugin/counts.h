@@ -35,6 +35,8 @@ public:
   // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
   // set `is_damaged`. Unreadable bytes and lines that are too long set it, too.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
+  // Executions of all functions; 0 if the file does not tell.
+  uint64_t executions () const;
   // Counts of all local functions of a name such as `name.lto_priv.0`, which link-time optimisation made visible.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
   // For the name of a clone, such as `name.constprop.0`: counts of all clones of the same kind and function, whatever their numbers. For other

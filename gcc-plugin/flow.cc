@@ -303,12 +303,51 @@ expected_executions (const std::vector<Block> &function, const Flow &flow)
   return expected;
 }
 
+// Blocks that can reach a return. The others end the program or throw an exception: they are error paths.
+static std::vector<bool>
+returning (const std::vector<Block> &function)
+{
+  size_t count = function.size ();
+  std::vector<std::vector<unsigned>> before (count);
+  std::vector<bool> leaves (count), all (count, true);
+  for (unsigned block = 0; block < count; ++block)
+    {
+      leaves[block] = function[block].leaves;
+      for (unsigned successor : function[block].successors)
+	before[successor].push_back (block);
+    }
+  return reached (before, leaves, all, leaves);
+}
+
+std::vector<double>
+likely_executions (const std::vector<Block> &function, const Flow &flow)
+{
+  size_t count = function.size ();
+  std::vector<double> expected = expected_executions (function, flow), executions (count);
+  std::vector<bool> ran (count), returns = returning (function), may_run (count);
+  std::vector<std::vector<unsigned>> next (count);
+  for (unsigned block = 0; block < count; ++block)
+    {
+      const Block &own = function[block];
+      ran[block] = flow.blocks[block] || (own.known && own.count);
+      may_run[block] = !ran[block] && own.known && returns[block] && !own.is_rare && expected[block] > 0;
+      for (size_t at = 0; at < own.successors.size (); ++at)
+	if (own.guesses[at] >= all_parts / (own.is_switch ? 2 * own.successors.size () : 2))
+	  next[block].push_back (own.successors[at]);
+    }
+  std::vector<bool> likely = reached (next, ran, may_run, std::vector<bool> (count));
+  for (unsigned block = 0; block < count; ++block)
+    if (likely[block])
+      executions[block] = expected[block];
+  return executions;
+}
+
 std::vector<bool>
 cold_blocks (const std::vector<Block> &function, const Flow &flow)
 {
   size_t count = function.size ();
   std::vector<bool> ran (count), undecided (count), returns (count);
-  std::vector<double> expected = expected_executions (function, flow);
+  std::vector<double> expected = expected_executions (function, flow), likely = likely_executions (function, flow);
   std::vector<std::vector<unsigned>> next (count), before (count);
   for (unsigned block = 0; block < count; ++block)
     {
@@ -324,12 +363,12 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
   // Where GCC expects few executions, a block with count zero is undecided.
   for (unsigned block = 0; block < count; ++block)
     if (!ran[block])
-      undecided[block] = undecided[block] || expected[block] < least_expected;
+      undecided[block] = !function[block].is_rare && (undecided[block] || expected[block] < least_expected);
   std::vector<bool> entered = reached (next, ran, undecided, std::vector<bool> (count));
   std::vector<bool> left = reached (before, ran, undecided, returns);
   std::vector<bool> cold (count);
   for (size_t block = 0; block < count; ++block)
-    cold[block] = !ran[block] && !(entered[block] && left[block]);
+    cold[block] = !ran[block] && !likely[block] && !(entered[block] && left[block]);
   return cold;
 }
 

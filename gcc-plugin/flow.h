@@ -16,6 +16,10 @@ struct Block
   bool known;
   // Control may leave the function from here.
   bool leaves;
+  // The block ends with a jump to one of many blocks: a switch, or a computed goto.
+  bool is_switch;
+  // The compiler knows that the block hardly ever runs.
+  bool is_rare;
   unsigned instructions;
   std::vector<unsigned> successors;
   // The compiler's guess of how often control goes to each successor, in parts of `all_parts`.
@@ -23,6 +27,8 @@ struct Block
 };
 
 const unsigned all_parts = 10000;
+// Part of its guessed executions that a likely block without executions counts with, so that registers stay with the executed blocks.
+const unsigned likely_part = 8;
 
 // Executions of blocks, and of their edges in the order of their successors.
 struct Flow
@@ -35,9 +41,13 @@ struct Flow
 // from He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). Returns false if the search took too long.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
-// Finds cold blocks. A cold block has no count and no flow. It is not on a path of undecided blocks that leads from an executed block to another
-// executed block, or to a return in a block of unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted
-// blocks are never cold, even without flow, because counts of merged code may contradict each other.
+// Executions of blocks without count and flow that other work may well execute, guessed from the counts around them; 0 for other blocks. Such
+// a block can reach a return, and jumps from an executed block lead to it that the compiler calls likely, or that are those of a switch.
+std::vector<double> likely_executions (const std::vector<Block> &function, const Flow &flow);
+
+// Finds cold blocks. A cold block has no count and no flow, and is not likely. It is not on a path of undecided blocks that leads from an executed block to another
+// executed block, or to a return in a block of unknown count. Undecided blocks have an unknown count, or too few expected executions, and are
+// not rare. Counted blocks are never cold, even without flow, because counts of merged code may contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 
 // Removes small parts from the cold blocks: connected ones that have no more instructions than there are jumps into and out of them.

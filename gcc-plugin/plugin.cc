@@ -12,6 +12,8 @@
 #include "collect.h"
 #include "counters.h"
 #include "early.h"
+#include "padding.h"
+#include "untrained.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -35,6 +37,8 @@ bool marks_blocks;
 bool numbers_statements;
 // Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
+// Block counts were asked for.
+bool wants_counts;
 // Counters of GCC's own instrumentation; null: none.
 const sediment::Counters *counters;
 // Write the call graph.
@@ -242,6 +246,9 @@ splits_by_counters ()
   return counters && !counters->is_early () && flag_profile_partial_training;
 }
 
+// The current function has counts.
+bool is_counted;
+
 const pass_data block_pass = { RTL_PASS, "sediment_blocks", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
 // Runs before bbpart, the pass that separates hot blocks from cold ones.
@@ -258,18 +265,38 @@ public:
       {
 	bool is_damaged = false;
 	bool counted = counts && sediment::apply_counts (*counts, is_damaged);
+	const bool lacks_counts = wants_counts && !counted;
 	if (is_damaged)
 	  note_functions_without_counts ("the file of block counts has damaged lines");
-	counted = counted || (splits_by_counters () && sediment::apply_counters ());
+	counted = counted || (splits_by_counters () && sediment::apply_counters (counters->largest ()));
+	is_counted = counted;
 	if (marks_blocks)
 	  sediment::mark_blocks ();
 	if (counts || counters)
 	  sediment::split (counted);
+	if (lacks_counts)
+	  sediment::set_whole (sediment::Whole::uncounted);
       }
     catch (...)
       {
 	note_functions_without_counts ("out of memory");
       }
+    return 0;
+  }
+};
+
+const pass_data padding_pass = { RTL_PASS, "sediment_padding", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+// Runs before alignments, the pass that aligns the blocks of a function.
+class PaddingPass : public rtl_opt_pass
+{
+public:
+  explicit PaddingPass (gcc::context *context) : rtl_opt_pass (padding_pass, context) {}
+  opt_pass *clone () final override { return new PaddingPass (m_ctxt); }
+  bool gate (function *) final override { return is_counted; }
+  unsigned int execute (function *) final override
+  {
+    sediment::choose_padding (sediment::is_often_called ());
     return 0;
   }
 };
@@ -301,6 +328,8 @@ public:
 void
 after_function (void *, void *)
 {
+  is_counted = false;
+  sediment::end_padding ();
   sediment::end_split ();
   sediment::end_map ();
   sediment::end_early_map ();
@@ -341,6 +370,20 @@ give_counters ()
   catch (...)
     {
       inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: out of memory");
+    }
+}
+
+void
+after_counters ()
+{
+  try
+    {
+      sediment::report_unused_counters ();
+      sediment::use_guesses ();
+    }
+  catch (...)
+    {
+      inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without guesses for what the training did not execute: out of memory");
     }
 }
 
@@ -386,6 +429,7 @@ open_counts (const char *path)
 {
   static sediment::Counts opened;
   std::string why;
+  wants_counts = true;
   counts = opened.open (path, why) ? &opened : NULL;
   if (!counts)
     note_without_counts (std::string (path) + ": " + why);
@@ -489,13 +533,15 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
   if (counters)
     {
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_BEFORE, give_counters);
-      place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, sediment::report_unused_counters);
+      place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, after_counters);
       register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
     }
   if (counts || marks_blocks || counters)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
+      register_pass_info aligned { new PaddingPass (g), "alignments", 0, PASS_POS_INSERT_BEFORE };
+      register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &aligned);
     }
   if (marks_blocks || numbers_statements)
     {

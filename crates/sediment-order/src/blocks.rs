@@ -17,7 +17,8 @@ const LARGEST: u128 = 1 << 40;
 /// Writes block counts for sediment's plugin for GCC (`-fplugin-arg-sediment-profile=FILE`).
 ///
 /// After the [`HEADER`], each graph of a function has a line with name, file, hash and blocks as in the profile's
-/// attribute, separated by tabs. Lines are sorted by name, file and weight. The reader is gcc-plugin/counts.cc.
+/// attribute, separated by tabs. Lines are sorted by name, file and weight. The first line has no name: its block has the
+/// executions of all functions. The reader is gcc-plugin/counts.cc.
 #[must_use]
 pub fn counts(profile: &Profile) -> (String, Skipped) {
     let mut skipped = Skipped::default();
@@ -29,14 +30,17 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
     // The plugin searches lines by byte order.
     let lines: BTreeMap<String, &BlockCounts> =
         functions.iter().map(|((name, file), blocks)| (format!("{name}\t{file}\t"), blocks)).collect();
-    let mut text = format!("{HEADER}\n");
+    let mut text = String::new();
+    let mut executions: u128 = 0;
     for (line, blocks) in &lines {
         let Ok(scaled) = blocks.scaled(scale);
         for (hash, graph) in scaled.graphs().into_iter().filter(|(hash, _)| hash & OF_CLANG == 0) {
+            let first = graph.seen.iter().find(|(block, _)| *block == 1);
+            executions += first.map_or(0, |(_, count)| *count);
             let _ = writeln!(text, "{line}{hash:08x}\t{graph}");
         }
     }
-    (text, skipped)
+    (format!("{HEADER}\n\t\t00000000\t1={executions}\n{text}"), skipped)
 }
 
 /// Block counts by name and file; the file is empty if it is not known. A unit does not know which program it becomes

@@ -40,11 +40,23 @@ pub enum WhyWhole {
     Distances,
     /// 5: `-fno-reorder-blocks-and-partition`.
     Option,
+    /// 6: other work may execute the blocks.
+    Likely,
+    /// 7: the build named a file of counts that was not read, or does not have the function.
+    Uncounted,
 }
 
 impl WhyWhole {
     fn of(byte: u8) -> Option<Self> {
-        let all = [Self::FewExecutions, Self::SmallParts, Self::Kind, Self::Distances, Self::Option];
+        let all = [
+            Self::FewExecutions,
+            Self::SmallParts,
+            Self::Kind,
+            Self::Distances,
+            Self::Option,
+            Self::Likely,
+            Self::Uncounted,
+        ];
         all.get(usize::from(byte).checked_sub(1)?).copied()
     }
 }

@@ -31,6 +31,8 @@ pub enum BlockLayout {
     SplitOtherGraph,
     /// The profile has no counts for its control-flow graph, and it was not split: another version, or another compiler.
     OtherGraph,
+    /// It was compiled without counts: the build's file of counts was not read, or does not have it.
+    Uncounted,
     /// Its blocks have no numbers.
     Unnumbered,
     /// The file has no such function.
@@ -39,13 +41,14 @@ pub enum BlockLayout {
 
 impl BlockLayout {
     /// Every state, and its name for programs.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Split, "split"),
         (Self::AllExecuted, "all-ran"),
         (Self::TooFewExecutions, "too-few-executions"),
         (Self::Whole, "whole"),
         (Self::SplitOtherGraph, "split-other-graph"),
         (Self::OtherGraph, "other-graph"),
+        (Self::Uncounted, "uncounted"),
         (Self::Unnumbered, "unnumbered"),
         (Self::NotInBinary, "not-in-binary"),
     ];
@@ -229,6 +232,11 @@ fn judged(
         found.layout = if cold.is_empty() { BlockLayout::OtherGraph } else { BlockLayout::SplitOtherGraph };
         return found;
     };
+    let why_whole = map.why_whole(first.address, end_of(first));
+    if why_whole == Some(WhyWhole::Uncounted) {
+        found.layout = BlockLayout::Uncounted;
+        return found;
+    }
     let weight = |part: &BinaryFunction| weight(map, counts, part.address, end_of(part));
     found.cold_weight = cold.iter().map(|part| weight(part)).fold(0, u128::saturating_add);
     found.weight = whole.iter().map(|part| weight(part)).fold(found.cold_weight, u128::saturating_add);
@@ -241,7 +249,7 @@ fn judged(
         true => BlockLayout::Whole,
     };
     if found.layout == BlockLayout::Whole {
-        found.why_whole = map.why_whole(first.address, end_of(first));
+        found.why_whole = why_whole;
     }
     found
 }

@@ -41,7 +41,20 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
             ),
         ));
     }
-    Ok(too_much.is_none())
+    let has_no_counts =
+        report.of(BlockLayout::Uncounted).next().is_some() && report.coverage_per_million() == Some(0);
+    if has_no_counts {
+        ui.error(
+            &Error::new(
+                ErrorCode::BelowThreshold,
+                format!("{file_name}: no function was compiled by the counts that the build asked for"),
+            )
+            .with_hint(
+                "see the compiler's notes, and the path and content of -fplugin-arg-sediment-profile=FILE",
+            ),
+        );
+    }
+    Ok(too_much.is_none() && !has_no_counts)
 }
 
 /// Compares a linked file with the block counts of a profile.
@@ -153,7 +166,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
 }
 
 /// Reasons why GCC or its plugin did not split functions.
-const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
+const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 7] = [
     (Some(WhyWhole::FewExecutions), "GCC expects fewer than 4 executions of the blocks"),
     (
         Some(WhyWhole::SmallParts),
@@ -165,6 +178,7 @@ const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
         "static tables of distances between labels; on AArch64 also exceptions, jump tables or asm goto",
     ),
     (Some(WhyWhole::Option), "-fno-reorder-blocks-and-partition"),
+    (Some(WhyWhole::Likely), "other work may execute the blocks"),
     (None, "GCC had another reason, which its map does not contain"),
 ];
 
@@ -181,6 +195,9 @@ fn explained(layout: BlockLayout) -> &'static str {
         }
         BlockLayout::OtherGraph => {
             "not split, with another control-flow graph than recorded (other version, compiler or flags)"
+        }
+        BlockLayout::Uncounted => {
+            "compiled without counts: the build's file of counts was not read, or does not have them"
         }
         BlockLayout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
         BlockLayout::NotInBinary => "not in the file",

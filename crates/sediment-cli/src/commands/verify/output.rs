@@ -234,6 +234,8 @@ fn why_whole_name(why: WhyWhole) -> &'static str {
         WhyWhole::Kind => "kind",
         WhyWhole::Distances => "distances",
         WhyWhole::Option => "option",
+        WhyWhole::Likely => "likely",
+        WhyWhole::Uncounted => "uncounted",
     }
 }
 

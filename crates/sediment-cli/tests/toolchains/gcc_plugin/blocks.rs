@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Paths that GCC assumes to be likely but that the work does not take, and one that it assumes to be rare. Exceptions,
-/// computed jumps, a jump out of a function and an endless loop test possible errors in their handling.
+/// Paths that GCC assumes to be as likely as many others but that the work does not take, and one that it assumes to be
+/// rare. Exceptions, computed jumps, a jump out of a function and an endless loop test possible errors in their handling.
 pub const WORK: &str = r#"#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ __attribute__((noinline)) static int never(int x) { return x * 31 + table[x & 63
 __attribute__((noinline)) int work(int i, int unusual)
 {
   int sum = i;
-  if (unusual == 0) {
+  if (__builtin_expect_with_probability(unusual == 0, 0, 0.7)) {
     for (int j = 0; j < 8; j++)
       sum += never(j + i) ^ never(j * 3) ^ never(i ^ j);
     table[sum & 63] = sum;
@@ -499,10 +499,11 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
         let functions = report["functions"].as_array().unwrap().clone();
         let work = functions.into_iter().find(|function| function["name"] == "work").unwrap();
         let coverage = report["coverage_per_million"].as_u64().unwrap();
-        // All functions have the counted graphs, or no numbers, or one of them has another graph.
+        // All functions have the counted graphs, or no numbers, or one of them has another graph or was not executed by the work that
+        // the counts are of.
         let expected = match (flags.contains(&MARKS), source) {
             (false, _) => coverage == 0,
-            (true, "work.c") => coverage == 1_000_000,
+            (true, "work.c") if most == "0" => coverage == 1_000_000,
             (true, _) => coverage > 0 && coverage < 1_000_000,
         };
         assert!(expected, "{source} {flags:?}: {coverage}");
@@ -533,10 +534,10 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
     let (layout, _, _) = verified(&[&plugin, MARKS, COUNTS], "newer.c", "100");
     assert_eq!(layout, "split-other-graph");
     // If the program was compiled with counts of other work, the recorded code is cold.
-    std::fs::rename(folder.path().join("p.gv"), folder.path().join("recorded.gv")).unwrap();
+    let counts = read(&folder, "blocks");
     gcc.run(folder.path(), gcc.c, &[&FLAGS[..], &[&plugin, MARKS, "work.c", "-o", "train"]].concat());
     record(&folder, &["0"]);
-    std::fs::rename(folder.path().join("recorded.gv"), folder.path().join("p.gv")).unwrap();
+    std::fs::write(folder.path().join("blocks"), counts).unwrap();
     let (layout, cold, code) = verified(&[&plugin, MARKS, COUNTS], "work.c", "0.1");
     assert!(layout == "split" && cold > Some(1000) && code == Some(5), "{cold:?} {code:?}");
 }

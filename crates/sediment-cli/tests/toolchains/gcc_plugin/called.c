@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) int mixed(int x)
 __attribute__((noipa)) int parted(int i, int unusual)
 {
   int sum = i * 3;
-  if (unusual)
+  if (__builtin_expect_with_probability(unusual, 0, 0.7))
     sum += mixed(sum) ^ mixed(sum + 1); // parted
   return sum + table[i & 63];
 }

@@ -82,7 +82,8 @@ pub fn changed_functions_are_compiled_without_counters(gcc: &'static Compiler) {
         gcc.c,
         &[&USE[..], &[&gcc.plugin(), COUNTERS, "-static", "work.c", "-o", "work"]].concat(),
     );
-    assert!(err(&output).contains("work.c: 1 of 3 functions"), "{}", err(&output));
+    // `rare` has too few executions.
+    assert!(err(&output).contains("work.c: 1 of 2 functions"), "{}", err(&output));
     assert_eq!(ran(&here, "work", &[]).1, Some(0));
 }
 

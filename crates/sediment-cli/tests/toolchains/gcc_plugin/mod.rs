@@ -7,11 +7,13 @@ mod counters;
 mod early;
 mod maps;
 mod odd;
+mod padding;
 mod parts;
 mod recorded;
 mod split;
 mod together;
 mod tools;
+mod untrained;
 mod whole;
 
 use crate::compilers::{COMPILERS, Compiler, CompilerHost};
@@ -123,6 +125,12 @@ const OF_NATIVE: &[OfOne] = &[
         split::whatever_never_ran_the_program_is_the_same,
         &[Need::Program("objdump")],
     ),
+    (
+        "cases_of_other_work_stay",
+        untrained::cases_of_other_work_stay,
+        &[Need::Program("valgrind"), Need::Program("nm"), Need::Program("objdump")],
+    ),
+    ("padding_pays", padding::padding_pays, VALGRIND),
     ("exceptions_go_between_parts", tools::exceptions_go_between_parts, VALGRIND),
     ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),
 ];
@@ -215,6 +223,7 @@ const OF_ONE: &[OfOne] = &[
     ("targets_in_cold_parts_have_marks", tools::targets_in_cold_parts_have_marks, CROSS),
     ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
     ("verify_tells_why_functions_stay_whole", whole::verify_tells_why_functions_stay_whole, VALGRIND),
+    ("counts_that_were_not_read", whole::counts_that_were_not_read, VALGRIND),
     ("cold_parts_lie_behind_by_a_script", whole::cold_parts_by_a_script, VALGRIND),
     (
         "cold_parts_lie_behind_by_gold",

@@ -15,7 +15,7 @@ static int table[64];
 __attribute__((noinline)) static int never(int x) { return x * 31 + table[x & 63]; }
 __attribute__((noinline, section(".text.mine"))) int own_section(int i, int u) { int s = i; if (u == 0) for (int j = 0; j < 8; j++) s += never(j + i) ^ never(j * 3); return s; }
 __attribute__((naked, noinline)) int bare(int x, int u) { __asm__ goto ("test %%esi, %%esi\n\tjz %l0" : : : "cc" : zero); __asm__("lea 1(%rdi), %eax\n\tret"); zero: __asm__("nop"); __asm__("nop"); __asm__("nop"); __asm__("nop"); __asm__("lea 2(%rdi), %eax\n\tret"); }
-__attribute__((noinline)) int with_goto(int x, int u) { __asm__ goto ("test %0, %0\n\tjz %l1" : : "r"(u) : "cc" : zero); return x + 1; zero: for (int j = 0; j < 8; j++) x += never(j) ^ x; return x; }
+__attribute__((noinline)) int with_goto(int x, int u) { __asm__ goto ("test %0, %0\n\tjz %l1" : : "r"(u) : "cc" : zero); return x + 1; zero: __attribute__((cold)); for (int j = 0; j < 8; j++) x += never(j) ^ x; return x; }
 __attribute__((noinline)) int table_jump(int x, int u) { switch (x % 12) { case 0: return never(x); case 1: return x * 2; case 2: return u ? x : never(x) + never(x + 1); case 3: return 9; case 4: return x - 3; case 5: return x ^ 77; case 6: x += 5; case 7: x *= 2; break; case 8: if (!u) abort(); return 1; default: return 3; } return x; }
 __attribute__((noinline, cold)) int coldfn(int x, int u) { if (!u) return never(x) * never(x + 2); return x + 5; }
 __attribute__((noinline, optimize("Os"))) int small(int x, int u) { if (!u) for (int j = 0; j < 8; j++) x += never(x) ^ j; return x; }
@@ -48,7 +48,7 @@ int main(int count, char **words) { (void) words; int sum = 0; for (int i = 0; i
 const SELDOM: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 static int table[64];
-__attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
+__attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (__builtin_expect_with_probability(unusual, 0, 0.7)) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
 int main(int count, char **words) { int sum = 0; for (int i = 0; i < atoi(words[1]); i++) sum += seldom(i, count > 2); printf("%d\n", sum); return 0; }
 "#;
 /// Neither `small` nor `large` executes its block without an argument; the block of `small` is one instruction.

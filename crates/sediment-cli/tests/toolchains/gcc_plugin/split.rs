@@ -9,7 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Trains a program from one source in the folder; `counters` has the counters of that run.
-fn train(gcc: &Compiler, folder: &TempDir, compiler: &str, source: &str, arguments: &[&str]) {
+pub fn train(gcc: &Compiler, folder: &TempDir, compiler: &str, source: &str, arguments: &[&str]) {
     let flags = [&TRAIN[..], &["-w", "-static", source, "-o", "train"]].concat();
     gcc.run(folder.path(), compiler, &flags);
     let elsewhere = folder.path().join("elsewhere");

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+// GCC takes all modes for unlikely, but not for cold: other work may execute what it takes for likely, so that stays.
+#define MODE(bit) __builtin_expect_with_probability ((mode & bit) != 0, 0, 0.7)
 static unsigned sum;
 static int table[64];
 struct Left
@@ -25,11 +27,11 @@ __attribute__((noipa)) int thrower (int i, int mode)
 {
   Left left { 1 };
   int x = mix (i);
-  if (mode & 1)
+  if (MODE (1))
     {
       Left inner { 2 };
       x += mix (x);
-      if (mode & 1)
+      if (MODE (1))
         throw Odd (x);
     }
   return x;
@@ -38,7 +40,7 @@ __attribute__((noipa)) int through (int i, int mode)
 {
   Left left { 3 };
   int x = thrower (i, mode);
-  if (mode & 2)
+  if (MODE (2))
     {
       Left other { 4 };
       x += thrower (x, mode >> 2);
@@ -50,13 +52,13 @@ template <class T> __attribute__((noipa)) T catcher (T i, int mode)
   Left left { 5 };
   try
     {
-      return through (i, mode) + (mode & 8 ? through (i + 1, mode & ~2) : 0);
+      return through (i, mode) + (MODE (8) ? through (i + 1, mode & ~2) : 0);
     }
   catch (const Odd &odd)
     {
       Left last { 6 };
       sum += mix (odd.value);
-      if (mode & 16)
+      if (MODE (16))
         try
           {
             throw;
@@ -68,7 +70,7 @@ template <class T> __attribute__((noipa)) T catcher (T i, int mode)
       return 7;
     }
 }
-__attribute__((noipa)) int no_more (int i, int mode) noexcept { return mode & 32 ? thrower (i, 1) : mix (i); }
+__attribute__((noipa)) int no_more (int i, int mode) noexcept { return MODE (32) ? thrower (i, 1) : mix (i); }
 int main (int count, char **words)
 {
   int mode = count > 1 ? atoi (words[1]) : 0, all = 0;

@@ -230,7 +230,8 @@ pub fn a_folder_of_the_wrapper_has_the_counters(gcc: &'static Compiler) {
     let told = wrapper("scripts");
     assert!(!told.contains("sediment-gcc-plugin"), "{told}");
     let logged = build(&[], "log1");
-    assert!(logged.contains("\"functions\":3,\"changed\":0"), "{logged}");
+    // A third one has too few executions.
+    assert!(logged.contains("\"functions\":2,\"changed\":0"), "{logged}");
     let expected = "6349965\n";
     let output = Command::new(folder.path().join("used")).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);

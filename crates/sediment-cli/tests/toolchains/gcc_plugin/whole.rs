@@ -3,7 +3,7 @@
 
 use crate::compilers::Compiler;
 use crate::gcc_plugin::blocks::{COUNTS, MARKS, record};
-use crate::running::{done, sediment};
+use crate::running::{done, err, out, sediment};
 use std::collections::HashMap;
 use std::process::Command;
 use tempfile::TempDir;
@@ -22,9 +22,10 @@ two: return x * 2;
 three: MANY return x;
 }
 __attribute__((noipa, section(".text.mine"))) int own_section(int x, int unusual) { if (unusual) MANY return x + 1; }
-__attribute__((noipa)) int seldom(int x, int unusual) { if (unusual) MANY return x + 1; }
+__attribute__((noipa)) int seldom(int x, int unusual) { if (__builtin_expect_with_probability(unusual, 0, 0.7)) MANY return x + 1; }
 __attribute__((noipa)) int tiny(int x) { if (x < 0) flag = 1; return x * 3 + flag; }
-__attribute__((noipa)) int large(int x, int unusual) { if (unusual) MANY return x + 1; }
+__attribute__((noipa)) int large(int x, int unusual) { if (__builtin_expect_with_probability(unusual, 0, 0.7)) MANY return x + 1; }
+__attribute__((noipa)) int likely(int x, int unusual) { if (__builtin_expect_with_probability(unusual, 1, 0.7)) MANY return x + 1; }
 #ifdef NEWER
 #define gone went
 __attribute__((noipa)) int changed(int x) { if (x > 100) x -= table[x & 3]; if (x & 1) x *= 3; return x; }
@@ -36,7 +37,7 @@ int main(int count, char **words)
 {
   int sum = 0, unusual = count > 1;
   for (int i = 1; i < 3000; i++)
-    sum += relative(i, unusual) + own_section(i, unusual) + tiny(i) + large(i, unusual) + changed(i) + gone(i);
+    sum += relative(i, unusual) + own_section(i, unusual) + tiny(i) + large(i, unusual) + likely(i, unusual) + changed(i) + gone(i);
   for (int i = 0; i < 6; i++)
     sum += seldom(i, unusual);
   printf("%d\n", sum);
@@ -71,6 +72,7 @@ pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
         ("own_section", "whole: kind"),
         ("seldom", "whole: few-executions"),
         ("tiny", "whole: small-parts"),
+        ("likely", "whole: likely"),
     ];
     let all = [&stay[..], &[("large", "split"), ("changed", "all-ran"), ("gone", "all-ran")]].concat();
     let found = layouts(&[]);
@@ -78,7 +80,7 @@ pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
         assert_eq!(found[name], layout, "{name}");
     }
     let verify = sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]);
-    super::has(&done(&verify), &[" 1 functions ", " 3 functions ", " 4 functions "]);
+    super::has(&done(&verify), &[" 1 functions ", " 3 functions ", " 5 functions "]);
     let found = layouts(&["-fno-reorder-blocks-and-partition"]);
     for (name, layout) in [&stay[..], &[("large", "whole: option")]].concat() {
         assert_eq!(found[name], layout, "{name}");
@@ -87,6 +89,29 @@ pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
     for (name, layout) in [("large", "split"), ("changed", "other-graph"), ("gone", "not-in-binary")] {
         assert_eq!(found[name], layout, "{name}");
     }
+}
+
+/// Promise to packagers: a file of counts that the compiler could not read is found after the link.
+pub fn counts_that_were_not_read(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    std::fs::write(folder.path().join("whole.c"), SOURCE).unwrap();
+    let build = |more: &[&str]| {
+        let flags = ["-O2", "-g", "-static", "-ffunction-sections", "whole.c", "-o", "train", &plugin, MARKS];
+        gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
+    };
+    build(&[]);
+    record(&folder, &[]);
+    // Of another program, and none.
+    std::fs::write(folder.path().join("other"), "sediment-blocks 2\nother\t\t00000001\t1=7\n").unwrap();
+    for file in ["other", "missing"] {
+        build(&[&format!("-fplugin-arg-sediment-profile={file}")]);
+        let verify = sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]);
+        assert_eq!(verify.status.code(), Some(5), "{verify:?}");
+        super::has(&out(&verify), &["compiled without counts"]);
+        super::has(&err(&verify), &["no function was compiled by the counts that the build asked for"]);
+    }
+    build(&[COUNTS]);
+    done(&sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]));
 }
 
 /// Address of a symbol.

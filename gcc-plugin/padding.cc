@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gcc-headers.h"
+
+#include "flags.h"
+
+#include "padding.h"
+
+namespace sediment {
+
+// Iterations of a loop from which its padding pays: GCC aligns loops from four on. Padding costs cache lines, which each entry of the loop needs.
+static const int least_iterations = 64;
+// Logarithm of the bytes of a cache line.
+static const int cache_line = 6;
+
+// What other functions have, if it was changed for the current one.
+static struct
+{
+  bool is_kept;
+  align_flags loops, jumps, functions;
+  int iterations;
+} others;
+
+void
+choose_padding (bool often_called)
+{
+  if (optimize_size || others.is_kept)
+    return;
+  others = { true, align_loops, align_jumps, align_functions, param_align_loop_iterations };
+  if (!global_options_set.x_flag_align_loops && !global_options_set.x_str_align_loops)
+    param_align_loop_iterations = MAX (param_align_loop_iterations, least_iterations);
+  if (!global_options_set.x_flag_align_jumps && !global_options_set.x_str_align_jumps)
+    align_jumps = align_flags ();
+  if (often_called && flag_align_functions && !global_options_set.x_str_align_functions && align_functions.levels[0].log < cache_line)
+    align_functions = align_flags (cache_line, (1 << cache_line) - 1);
+}
+
+void
+end_padding ()
+{
+  if (!others.is_kept)
+    return;
+  align_loops = others.loops;
+  align_jumps = others.jumps;
+  align_functions = others.functions;
+  param_align_loop_iterations = others.iterations;
+  others.is_kept = false;
+}
+
+} // namespace sediment
