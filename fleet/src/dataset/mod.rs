@@ -219,7 +219,12 @@ impl Logs {
         let secret = secret::file_of(place, secret)?;
         let is_there = Self::open(&store).await.map_err(|error| within(error, place))?;
         let logs = match is_there {
-            Some(logs) => logs,
+            Some(mut logs) => {
+                for log in logs.all_mut() {
+                    log.evolve().await?;
+                }
+                logs
+            }
             None => {
                 let keys = Keys::open(&secret, true)?;
                 let id = format!("{}{}", random(), random());
@@ -251,12 +256,17 @@ impl Logs {
     /// # Errors
     /// As [`Self::open`].
     pub async fn refresh(&mut self) -> Result<()> {
+        self.refresh_all().await?;
+        self.settle().await
+    }
+
+    /// What submissions name is in the others, which are looked at after them.
+    async fn refresh_all(&mut self) -> Result<()> {
         self.submissions.refresh().await?;
         self.facts.refresh().await?;
         self.blocks.refresh().await?;
         self.subjects.refresh().await?;
-        self.submitters.refresh().await?;
-        self.settle().await
+        self.submitters.refresh().await
     }
 
     /// Takes the logs anew until each batch has all its files: others may have been replacing some.
@@ -266,9 +276,7 @@ impl Logs {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
-            self.submissions.refresh().await?;
-            self.facts.refresh().await?;
-            self.blocks.refresh().await?;
+            self.refresh_all().await?;
         }
         match self.incomplete() {
             None => Ok(()),
@@ -288,6 +296,11 @@ impl Logs {
             let has = |files: &BTreeMap<String, Vec<File>>| files.get(&batch).map_or(0, Vec::len);
             (has(&facts) != of_facts || has(&blocks) != of_blocks).then_some(batch)
         })
+    }
+
+    /// All logs, that of submissions first.
+    fn all_mut(&mut self) -> [&mut Log; 5] {
+        [&mut self.submissions, &mut self.facts, &mut self.blocks, &mut self.subjects, &mut self.submitters]
     }
 
     /// The snapshot that these logs are.

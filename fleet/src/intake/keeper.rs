@@ -6,7 +6,7 @@ use super::health::{Health, Part};
 use super::log::{self, Log, Record};
 use super::metrics::Metrics;
 use crate::dataset::maintenance::{compact, vacuum};
-use crate::dataset::writer::Writer;
+use crate::dataset::writer::{Writer, is_to_be_tried_again};
 use crate::say::warning;
 use crate::secret::Keys;
 use crate::submission::{Named, Submission};
@@ -345,7 +345,15 @@ impl Compaction {
             }
             while ended.try_recv().is_ok() {}
             // A panic is a defect, and ends neither the thread nor what is acknowledged: the log stays.
-            let done = catch_unwind(AssertUnwindSafe(|| self.compact(&mut writer, last_try)));
+            let compact = || {
+                let done = self.compact(&mut writer, last_try);
+                if !done.as_ref().is_err_and(is_to_be_tried_again) {
+                    return done;
+                }
+                writer = None;
+                self.compact(&mut writer, last_try)
+            };
+            let done = catch_unwind(AssertUnwindSafe(compact));
             let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked")));
             match done {
                 Ok(()) => self.health.works(Part::Dataset),
