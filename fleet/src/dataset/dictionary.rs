@@ -92,7 +92,7 @@ impl Moved {
 
 /// Words by number. They lie side by side, and the table has none of them: strangers may send millions.
 #[derive(Default)]
-struct Words {
+pub(crate) struct Words {
     text: String,
     /// Where each ends.
     ends: Vec<usize>,
@@ -107,7 +107,7 @@ impl std::fmt::Debug for Words {
 }
 
 impl Words {
-    fn get(&self, number: u32) -> Option<&str> {
+    pub(crate) fn get(&self, number: u32) -> Option<&str> {
         word_of(&self.text, &self.ends, number)
     }
 
@@ -116,7 +116,7 @@ impl Words {
     }
 
     /// The number of a word, which is given now if it has none.
-    fn number(&mut self, word: &str) -> u32 {
+    pub(crate) fn number(&mut self, word: &str) -> u32 {
         self.find(word).unwrap_or_else(|| {
             let number = self.ends.len() as u32;
             self.text.push_str(word);

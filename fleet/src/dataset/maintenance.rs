@@ -134,14 +134,11 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
         }
     }
     // An earlier run that was ended may have left names.
-    done.files += forget_names(&mut logs).await?;
-    if done.submissions == 0 {
-        return Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place));
+    done.files += forget_names(&mut logs, submitter.filter(|_| what.before.is_none())).await?;
+    match done.submissions {
+        0 => Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place)),
+        _ => Ok(done),
     }
-    if let (Some(number), None) = (submitter, what.before) {
-        done.files += forget_key(&mut logs, number).await?;
-    }
-    Ok(done)
 }
 
 /// Numbers of submissions of a file that are meant.
@@ -166,16 +163,21 @@ async fn meant(
     Ok(found)
 }
 
-/// Removes names that no submission has any more; their numbers stay. Returns the number of files that were replaced.
+/// Removes names that no submission has any more, and the key of a submitter; their numbers stay. Returns the number of files that were
+/// replaced.
 ///
 /// A writer may be about to use a number of these. So they are marked first, and writers that begin afterwards give them to nobody.
 /// Then the commits of writers that began before are stopped. What nobody used until then loses its name.
-async fn forget_names(logs: &mut Logs) -> Result<usize> {
-    if rewrite_subjects(logs, false).await? == 0 {
-        return Ok(0);
+async fn forget_names(logs: &mut Logs, submitter: Option<i32>) -> Result<usize> {
+    let marked = rewrite_subjects(logs, false).await?;
+    let of_keys = match submitter {
+        Some(number) => forget_key(logs, number).await?,
+        None => 0,
+    };
+    if marked + of_keys > 0 {
+        logs.submissions.count_up(FORGOTTEN).await?;
     }
-    logs.submissions.count_up(FORGOTTEN).await?;
-    rewrite_subjects(logs, true).await
+    Ok(of_keys + if marked > 0 { rewrite_subjects(logs, true).await? } else { 0 })
 }
 
 /// Marks subjects that nothing uses, or removes the names of those that are marked. Returns the number of files that were replaced.

@@ -13,6 +13,7 @@ pub mod dictionary;
 pub mod maintenance;
 pub mod prepared;
 pub mod store;
+pub mod submissions;
 pub mod tables;
 pub mod writer;
 
@@ -68,6 +69,16 @@ impl Selection {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// True for submissions that it names.
+    #[must_use]
+    pub fn has(&self, package: &str, version: &str, arch: &str, day: Day) -> bool {
+        self.package.as_ref().is_none_or(|selected| selected == package)
+            && (self.versions.is_empty() || self.versions.iter().any(|selected| selected == version))
+            && self.arch.as_ref().is_none_or(|selected| selected == arch)
+            && self.since.is_none_or(|since| since.0 <= day.0)
+            && self.before.is_none_or(|before| day.0 < before.0)
     }
 }
 
@@ -132,25 +143,36 @@ impl Dataset {
         let mut dictionary = Dictionary::default();
         // Names of files begin with their first numbers.
         for file in self.of(Table::Subjects) {
-            for batch in self.rows(&[file], &tables::subjects_schema()).await? {
-                dictionary.read_subjects(&batch).map_err(|error| error.with_input(file.name.clone()))?;
-            }
+            let schema = tables::subjects_schema();
+            each_batch(&self.store, file, &schema, |batch| dictionary.read_subjects(&batch)).await?;
         }
         for file in self.of(Table::Submitters) {
-            for batch in self.rows(&[file], &tables::submitters_schema()).await? {
-                dictionary.read_submitters(&batch).map_err(|error| error.with_input(file.name.clone()))?;
-            }
+            let schema = tables::submitters_schema();
+            each_batch(&self.store, file, &schema, |batch| dictionary.read_submitters(&batch)).await?;
         }
         Ok(dictionary)
     }
 }
 
+/// Takes the rows of a file, some at a time.
+async fn each_batch(
+    store: &Store,
+    file: &File,
+    schema: &SchemaRef,
+    each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let bytes = store.read(&file.name).await?;
+    tables::each_batch(bytes, schema, each).map_err(|error| error.with_input(file.name.clone()))
+}
+
 async fn rows(store: &Store, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
     for file in files {
-        let bytes = store.read(&file.name).await?;
-        batches
-            .extend(tables::batches_of(bytes, schema).map_err(|error| error.with_input(file.name.clone()))?);
+        let add = |batch| {
+            batches.push(batch);
+            Ok(())
+        };
+        each_batch(store, file, schema, add).await?;
     }
     Ok(batches)
 }

@@ -437,37 +437,27 @@ pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// The batches of a Parquet file, with the columns of the schema.
+/// Takes the batches of a Parquet file one after the other, with the columns of the schema.
 ///
 /// # Errors
-/// When it is damaged, or lacks a column that has to be there.
-pub fn batches_of(bytes: bytes::Bytes, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+/// When it is damaged, or lacks a column that has to be there; and those of `each`.
+pub fn each_batch(
+    bytes: bytes::Bytes,
+    schema: &SchemaRef,
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    let read = reader.build().map_err(|error| damaged(&error))?;
-    let batches: std::result::Result<Vec<RecordBatch>, ArrowError> = read.collect();
-    batches
-        .map_err(|error| arrow(&error))?
-        .iter()
-        .map(|batch| {
-            let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
-                Some(column) => cast(column, field.data_type()),
-                // An earlier version had no such column.
-                None => Ok(new_null_array(field.data_type(), batch.num_rows())),
-            });
-            let columns =
-                columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
-            RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))
-        })
-        .collect()
-}
-
-/// Number of rows that a Parquet file has by its footer.
-///
-/// # Errors
-/// When it is damaged.
-pub fn rows_of(bytes: bytes::Bytes) -> Result<u64> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    Ok(reader.metadata().file_metadata().num_rows() as u64)
+    for batch in reader.with_batch_size(8192).build().map_err(|error| damaged(&error))? {
+        let batch = batch.map_err(|error| arrow(&error))?;
+        let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+            Some(column) => cast(column, field.data_type()),
+            // An earlier version had no such column.
+            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+        });
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
+        each(RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))?)?;
+    }
+    Ok(())
 }
 
 /// A text of a column of texts.

@@ -296,7 +296,7 @@ impl Writer {
             if is_outdated || is_late(begun) || added.iter().any(|identity| own.contains(identity)) {
                 self.logs.facts.commit_always(&[], facts).await?;
                 self.logs.blocks.commit_always(&[], blocks).await?;
-                return Err(Error::new(ErrorCode::IncompatibleInputs, AGAIN).with_hint("run it again"));
+                return Err(again());
             }
             self.known.extend(added);
             known.extend(now.iter().map(|file| file.name.clone()));
@@ -348,7 +348,8 @@ impl Writer {
             }
             let now = self.logs.submitters.files();
             let others = self.rows_of_others(&before, &now, &tables::submitters_schema()).await?;
-            let moved = write(&self.dictionary).give_way_to_submitters(&others)?;
+            // Those that do not follow are forgotten ones.
+            let moved = write(&self.dictionary).give_way_to_submitters(&others).map_err(|_| again())?;
             self.renumber(&Moved::default(), &moved, (0, 0));
         }
         Err(always_faster())
@@ -372,7 +373,7 @@ impl Writer {
             self.logs.store.remove(&file.name).await?;
             let now = self.logs.subjects.files();
             let others = self.rows_of_others(&before, &now, &tables::subjects_schema()).await?;
-            let moved = write(&self.dictionary).give_way_to_subjects(&others)?;
+            let moved = write(&self.dictionary).give_way_to_subjects(&others).map_err(|_| again())?;
             self.renumber(&moved, &Moved::default(), (0, 0));
         }
         Err(always_faster())
@@ -433,6 +434,10 @@ impl Writer {
 async fn next_submission(logs: &Logs) -> Result<i32> {
     let number = logs.submitters.number(NEXT_SUBMISSION).await?.unwrap_or(0);
     i32::try_from(number).map_err(|_| used_up())
+}
+
+fn again() -> Error {
+    Error::new(ErrorCode::IncompatibleInputs, AGAIN).with_hint("run it again")
 }
 
 fn used_up() -> Error {

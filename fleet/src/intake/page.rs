@@ -3,21 +3,19 @@
 //! profile. A package, a version or a function of too few submitters is on no page, and a page is made anew once as many changed it.
 
 use super::published::{Publication, Published};
+use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
 use crate::query::engine::{Engine, Limits};
 use crate::query::merge::{Merged, merge};
-use crate::query::policy::{Policy, quoted};
+use crate::query::policy::Policy;
 use crate::query::views::{Covered, Drift, coverage, drift};
-use datafusion::arrow::array::AsArray as _;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use sediment_core::demangle::demangled;
 use sediment_core::escape::html;
 use sediment_core::profile::difference::{shares, weights};
 use sediment_core::profile::{Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,17 +64,16 @@ impl Pages {
     pub async fn list(&self) -> Result<String> {
         let dataset = Dataset::open(&self.place).await?;
         let mut body = "<h1>Packages</h1>\n".to_owned();
-        let least = i64::from(self.min_submitters.max(1));
-        let packages = match counts(&dataset).await {
-            Ok(counts) => counts,
-            Err(error) if error.code() == ErrorCode::EmptyInput => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let submissions = submissions(&dataset, &Selection::default()).await?;
+        let mut packages: BTreeMap<&str, HashSet<i32>> = BTreeMap::new();
+        for one in &submissions.rows {
+            packages.entry(submissions.text(one.package)).or_default().insert(one.submitter);
+        }
         let published = self.published();
         let packages: Vec<(&str, Option<&Publication>)> = packages
             .iter()
-            .map(|(package, submitters)| (package.as_str(), *submitters, published.all().get(package)))
-            .filter(|(_, submitters, one)| *submitters >= least || one.is_some())
+            .map(|(package, submitters)| (*package, submitters.len(), published.all().get(*package)))
+            .filter(|(_, submitters, one)| *submitters >= self.least() || one.is_some())
             .map(|(package, _, one)| (package, one))
             .collect();
         match packages.is_empty() {
@@ -100,6 +97,10 @@ impl Pages {
                 .with_hint("pages show what enough submitters have"));
         }
         Ok(self.published().path(package, end))
+    }
+
+    fn least(&self) -> usize {
+        self.min_submitters.max(1) as usize
     }
 
     fn is_published(&self, package: &str) -> bool {
@@ -142,17 +143,17 @@ impl Pages {
         before: Option<Publication>,
     ) -> Result<Option<(Publication, String, String)>> {
         let selection = of(package);
-        let of_submitters: BTreeMap<i32, u64> = match submitters(dataset, package).await {
-            Ok(counts) => counts,
-            Err(error) if error.code() == ErrorCode::EmptyInput => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let least = self.min_submitters.max(1) as usize;
+        let submissions = submissions(dataset, &selection).await?;
+        let mut of_submitters: BTreeMap<i32, u64> = BTreeMap::new();
+        for one in &submissions.rows {
+            *of_submitters.entry(one.submitter).or_default() += 1;
+        }
         let changed = before.map_or(of_submitters.len(), |one| one.changed(&of_submitters, Day::today()));
-        if of_submitters.len() < least || changed < least {
+        if of_submitters.len() < self.least() || changed < self.least() {
             return Ok(None);
         }
-        let covered = coverage(dataset, &engine(dataset)?, &selection).await?;
+        let covered = coverage(&submissions);
+        drop(submissions);
         let merged = merge(dataset, &engine(dataset)?, &selection, &self.policy()).await?;
         let drifted = self.drift(dataset, &selection, &covered, package).await?;
         let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
@@ -204,40 +205,12 @@ impl Pages {
     }
 }
 
-/// An engine that knows the submissions of a selection.
-async fn asked(dataset: &Dataset, selection: &Selection) -> Result<Engine> {
-    let engine = engine(dataset)?;
-    engine.submissions("submissions", dataset, selection).await?;
-    Ok(engine)
-}
-
-/// Submitters of each package.
-async fn counts(dataset: &Dataset) -> Result<Vec<(String, i64)>> {
-    let query = "SELECT package, COUNT(DISTINCT submitter) AS submitters FROM submissions GROUP BY package ORDER BY package";
-    let mut counts = Vec::new();
-    for batch in asked(dataset, &Selection::default()).await?.run(query).await? {
-        let names = cast(batch.column(0), &DataType::Utf8);
-        let names = names.map_err(|error| Error::new(ErrorCode::Damaged, error.to_string()))?;
-        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
-        let rows = names.as_string::<i32>().iter().zip(numbers);
-        counts.extend(rows.filter_map(|(name, number)| Some((name?.to_owned(), *number))));
+/// The submissions of a selection, which may be none.
+async fn submissions(dataset: &Dataset, selection: &Selection) -> Result<Submissions> {
+    match Submissions::of(dataset, selection).await {
+        Err(error) if error.code() == ErrorCode::EmptyInput => Ok(Submissions::default()),
+        found => found,
     }
-    Ok(counts)
-}
-
-/// Submissions of each submitter of a package.
-async fn submitters(dataset: &Dataset, package: &str) -> Result<BTreeMap<i32, u64>> {
-    let query = format!(
-        "SELECT submitter, COUNT(*) AS submissions FROM submissions WHERE package = {} GROUP BY submitter",
-        quoted(package)
-    );
-    let mut counts = BTreeMap::new();
-    for batch in asked(dataset, &of(package)).await?.run(&query).await? {
-        let who = batch.column(0).as_primitive::<Int32Type>().values();
-        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
-        counts.extend(who.iter().zip(numbers).map(|(who, number)| (*who, *number as u64)));
-    }
-    Ok(counts)
 }
 
 fn engine(dataset: &Dataset) -> Result<Engine> {

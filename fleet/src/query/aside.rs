@@ -49,7 +49,7 @@ pub struct Aside {
 impl Aside {
     /// Finds out what stays.
     #[must_use]
-    pub fn of(said: &[Said]) -> Self {
+    pub fn of<'s>(said: impl IntoIterator<Item = &'s Said>) -> Self {
         let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
         let mut builds: BTreeMap<&str, BTreeMap<&str, BTreeSet<i32>>> = BTreeMap::new();
         for one in said {

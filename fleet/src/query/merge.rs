@@ -123,7 +123,7 @@ async fn register(
     let mut files = dataset.files(Table::Facts, selection);
     files.extend(dataset.files(Table::Blocks, selection));
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
-    let counted = Counted::of(dataset, engine, selection, policy).await?;
+    let counted = Counted::of(dataset, selection, policy).await?;
     if counted.submissions >= MOST_SUBMISSIONS {
         return Err(Error::new(
             ErrorCode::Overflow,

@@ -105,10 +105,14 @@ impl Bucket {
             },
             "POST" if request.query.contains_key("delete") => {
                 let body = String::from_utf8(request.body.clone()).unwrap();
+                let mut deleted = String::new();
                 for part in body.split("<Key>").skip(1) {
-                    objects.remove(part.split("</Key>").next().unwrap());
+                    let key = part.split("</Key>").next().unwrap();
+                    objects.remove(key);
+                    let _ = write!(deleted, "<Deleted><Key>{key}</Key></Deleted>");
                 }
-                response(200, &[], b"<DeleteResult></DeleteResult>", true)
+                let text = format!("<DeleteResult>{deleted}</DeleteResult>");
+                response(200, &[], text.as_bytes(), true)
             }
             "DELETE" => {
                 objects.remove(&request.key);
