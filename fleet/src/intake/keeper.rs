@@ -206,10 +206,10 @@ impl Tries {
         if let Some(before) = self.known.get(&key) {
             return Some(*before);
         }
-        if self.order.len() >= KEYS {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
+        if self.order.len() >= KEYS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
         }
         self.order.push_back(key.clone());
         self.known.insert(key, identity);
@@ -250,14 +250,14 @@ impl Logging {
                 self.keep(jobs);
             }
             let due = self.log.length() >= self.segments.bytes || begun.elapsed() >= self.segments.age;
-            if due && self.log.length() > 0 && self.log.next().is_ok() {
+            if due && self.log.length() > 0 && self.log.begin_next().is_ok() {
                 let _ = full.send(());
             }
             if due {
                 begun = Instant::now();
             }
         }
-        if self.log.length() > 0 && self.log.next().is_ok() {
+        if self.log.length() > 0 && self.log.begin_next().is_ok() {
             let _ = full.send(());
         }
     }

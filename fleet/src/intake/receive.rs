@@ -168,10 +168,10 @@ struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Ok(mut buckets) = self.shared.buckets.lock() {
-            if let Some(bucket) = buckets.get_mut(&self.submitter) {
-                bucket.open = bucket.open.saturating_sub(1);
-            }
+        if let Ok(mut buckets) = self.shared.buckets.lock()
+            && let Some(bucket) = buckets.get_mut(&self.submitter)
+        {
+            bucket.open = bucket.open.saturating_sub(1);
         }
     }
 }

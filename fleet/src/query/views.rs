@@ -116,8 +116,7 @@ pub async fn drift(
 pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
     let fresh = compute(now, &Functions::Everything, &OrderRequest::default())?;
     let stale = compute(shipped, &Functions::Everything, &OrderRequest::default())?;
-    let ids: HashMap<&FunctionKey, FunctionId> =
-        fresh.built.table.names().map(|(key, id)| (key, id)).collect();
+    let ids: HashMap<&FunctionKey, FunctionId> = fresh.built.table.names().collect();
     let names: HashMap<FunctionId, &FunctionKey> =
         stale.built.table.names().map(|(key, id)| (id, key)).collect();
     let new: Vec<FunctionId> = fresh.order.functions().collect();
