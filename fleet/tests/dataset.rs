@@ -4,9 +4,13 @@
 mod support;
 
 use sediment_core::profile::merge::{Weight, merge};
-use sediment_core::profile::{Profile, text};
-use std::collections::BTreeMap;
+use sediment_core::profile::rows::{Assembly, ProfileRow, RowKind};
+use sediment_core::profile::{FunctionKey, Profile, text};
+use sediment_fleet::dataset::Dataset;
+use sediment_fleet::secret::Keys;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use support::{LAYOUT, fleet, ingest, merge_alike, merge_of, merged_by_core, profile, refused, run, write};
 
 struct Place {
@@ -200,6 +204,9 @@ fn what_is_forgotten_is_gone() {
         merged_by_core(&rest)
     };
     assert!((0..7).any(|submitter| without(submitter) == merged));
+    // Names that nobody else uses went, too.
+    let left = text::parse(merged.as_bytes()).unwrap().0;
+    assert_eq!(names(&place.dataset), names_of(&left));
     // Files of earlier snapshots go once nobody is to read them.
     let listed: usize = ["facts", "blocks", "submissions"]
         .map(|table| run(&["files", &place.dataset, table]).lines().count())
@@ -220,6 +227,80 @@ fn what_is_forgotten_is_gone() {
     assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
     refused(&["forget", &place.dataset, "--submitter", key], 1);
     refused(&["forget", &place.dataset], 2);
+}
+
+/// Names of functions that the tables have.
+fn names(dataset: &str) -> BTreeSet<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dictionary = runtime.block_on(async { Dataset::open(dataset).await.unwrap().dictionary().await });
+    let dictionary = dictionary.unwrap();
+    (0..).map_while(|number| dictionary.function_at(number)).map(|key| key.name.to_owned()).collect()
+}
+
+fn names_of(profile: &Profile) -> BTreeSet<String> {
+    profile.functions().into_iter().map(|function| profile.key(function).name.clone()).collect()
+}
+
+/// A submitter is forgotten again and again, while others add profiles with the same names and with their own.
+#[test]
+fn names_that_writers_use_meanwhile_are_not_forgotten() {
+    let place = Place::new();
+    let mut files = Vec::new();
+    let mut parts = |writer: u64| -> Vec<PathBuf> {
+        let parts = (0..6u64).map(|turn| {
+            let folder = place.path().join(format!("writer{writer}-{turn}"));
+            let numbers = [100 + 12 * writer + 2 * turn, 101 + 12 * writer + 2 * turn];
+            files.extend(write(&folder, numbers));
+            folder
+        });
+        parts.collect()
+    };
+    let parts: Vec<Vec<PathBuf>> = (0..2).map(&mut parts).collect();
+    ingest(&place.dataset, &parts[0][0]);
+    let keys = Keys::open(Path::new(&format!("{}.secret", place.dataset)), false).unwrap();
+    let gone = keys.submitter("gone");
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = parts
+            .iter()
+            .map(|parts| {
+                let dataset = &place.dataset;
+                scope.spawn(move || parts.iter().for_each(|part| drop(ingest(dataset, part))))
+            })
+            .collect();
+        for number in 0.. {
+            let file = place.path().join(format!("gone{number}.gv"));
+            // Names of the writers, too.
+            std::fs::write(&file, profile(100 + number)).unwrap();
+            run(&["ingest", &place.dataset, file.to_str().unwrap(), "--submitter", "gone"]);
+            run(&["forget", &place.dataset, "--submitter", &gone]);
+            if writers.iter().all(|writer| writer.is_finished()) {
+                break;
+            }
+        }
+    });
+    let merged = merge_of(&place.dataset, place.path(), &[]);
+    assert_eq!(merged, merged_by_core(&files));
+    assert_eq!(names(&place.dataset), names_of(&text::parse(merged.as_bytes()).unwrap().0));
+    assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
+}
+
+/// A table that an earlier version made lacks a column: who writes adds it.
+#[test]
+fn tables_get_columns_that_they_lack() {
+    let (place, mut files) = Place::of(0..3);
+    let log = Path::new(&place.dataset).join("subjects/_delta_log");
+    let first = log.join("00000000000000000000.json");
+    let text = std::fs::read_to_string(&first).unwrap();
+    let column = ",{\\\"name\\\":\\\"forgotten\\\",\\\"type\\\":\\\"boolean\\\",\\\"nullable\\\":true,\\\"metadata\\\":{}}";
+    assert!(text.contains(column), "{text}");
+    std::fs::write(&first, text.replace(column, "")).unwrap();
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), merged_by_core(&files));
+    files.extend(write(&place.path().join("further"), 3..5));
+    ingest(&place.dataset, &place.path().join("further"));
+    let logs = std::fs::read_dir(log).unwrap().map(|entry| entry.unwrap().path());
+    let added = logs.filter(|path| *path != first && path.extension().is_some_and(|end| end == "json"));
+    assert!(added.map(|path| std::fs::read_to_string(path).unwrap()).any(|text| text.contains(column)));
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), merged_by_core(&files));
 }
 
 #[test]
@@ -350,6 +431,67 @@ fn damaged_files_are_named_and_can_be_skipped() {
     assert!(skipped.status.success() && said.contains("skipped 1 files") && said.contains(&name), "{said}");
     std::fs::write(&files[1], &whole).unwrap();
     assert!(run(&["ingest", &place.dataset, &folder]).contains("added 1 submissions"));
+}
+
+/// DuckDB reads the tables by their Delta logs, after files were replaced and a checkpoint was made, with the SQL of the page.
+#[test]
+fn another_engine_reads_the_tables() {
+    let modules = Command::new("python3").args(["-c", "import duckdb, duckdb_ext"]).output();
+    if !modules.is_ok_and(|modules| modules.status.success()) {
+        return support::skip("python3 lacks duckdb and duckdb-ext-delta (pip install duckdb-ext-delta)");
+    }
+    let (place, mut files) = Place::of(0..10);
+    for number in 10..32 {
+        let folder = place.path().join(format!("further{number}"));
+        files.extend(write(&folder, [number]));
+        ingest(&place.dataset, &folder);
+    }
+    run(&["compact", &place.dataset, "--files", "2"]);
+    let logs = Path::new(&place.dataset).join("submissions/_delta_log");
+    let is_checkpoint =
+        |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().contains(".checkpoint.");
+    assert!(std::fs::read_dir(logs).unwrap().any(|entry| is_checkpoint(entry.unwrap())));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = folder.join("../docs/background/fleet-tables.md");
+    let output = Command::new("python3")
+        .arg("-B")
+        .args([folder.join("tests/engines/delta.py"), page, PathBuf::from(&place.dataset)])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (rows, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('{'));
+    assert_eq!(text::print(&assembled(&rows)), merged_by_core(&files));
+    // All in one class have the same sums; the program and its library have more than twenty calls.
+    assert_eq!(others[0].parse::<usize>().unwrap(), rows.len());
+    assert_eq!(others.len(), 21, "{others:?}");
+}
+
+/// The profile of rows as JSON.
+fn assembled(rows: &[&str]) -> Profile {
+    let mut assembly = Assembly::default();
+    for row in rows {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let text = |name: &str| row[name].as_str();
+        let mut function = |[dso, name, file]: [&str; 3]| {
+            let parts = [dso, file].map(|part| text(part).map(str::as_bytes));
+            let key = FunctionKey::new(parts[0], text(name)?.as_bytes(), parts[1]).unwrap();
+            Some(assembly.profile().function(key))
+        };
+        let function_and_callee =
+            (function(["dso", "name", "file"]), function(["callee_dso", "callee_name", "callee_file"]));
+        assembly
+            .add(&ProfileRow {
+                kind: RowKind::parse(text("kind").unwrap()).unwrap(),
+                function: function_and_callee.0,
+                callee: function_and_callee.1,
+                detail: text("detail").unwrap_or_default().to_owned(),
+                weight: text("weight").map(|weight| weight.parse().unwrap()),
+                first: row["first_use"].as_u64(),
+            })
+            .unwrap();
+    }
+    assembly.finish().unwrap()
 }
 
 /// The files of a dataset hold no more of a submitter than the profile and an opaque key.

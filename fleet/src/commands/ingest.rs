@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Submissions after which all that was added is made part of the dataset.
 const COMMIT: usize = 25_000;
-/// How often files are added anew, if other writers add the same.
-const TRIES: usize = 5;
+/// How often files are added anew, if other programs add the same or forget.
+const TRIES: usize = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {

@@ -8,6 +8,7 @@ use sediment_core::profile::merge::Weight;
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_fleet::dataset::Dataset;
+use sediment_fleet::dataset::submissions::Submissions;
 use sediment_fleet::day::Day;
 use sediment_fleet::query::engine::{Engine, Limits};
 use sediment_fleet::query::merge as merging;
@@ -201,9 +202,10 @@ pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
 }
 
 pub(crate) async fn coverage(options: &CoverageOptions) -> Result<()> {
-    let (dataset, engine) = options.source.open().await?;
+    let dataset = Dataset::open(&options.source.dataset).await?;
+    let submissions = Submissions::of(&dataset, &options.source.selection.selection()).await?;
     println!("package\tversion\tsubmissions\tsubmitters\thost classes\trecordings\tfirst day\tlast day");
-    for found in views::coverage(&dataset, &engine, &options.source.selection.selection()).await? {
+    for found in views::coverage(&submissions) {
         println!(
             "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
             terminal(&found.package),

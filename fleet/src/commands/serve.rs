@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Folder of the log, on a disk of this machine [default: the folder log of the dataset]
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
+    /// Packages of what profilers push, a line each: build-id, tab, NAME-VERSION-RELEASE [default: service.name and service.version]
+    #[arg(long, value_name = "FILE")]
+    build_ids: Option<PathBuf>,
     /// Largest submission, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 16 * 1024)]
     max_size: usize,
@@ -85,6 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         listen: options.listen,
         log,
         tokens: options.tokens.clone(),
+        build_ids: options.build_ids.clone(),
         size: options.max_size << 10,
         rate: options.rate,
         at_once: options.at_once,

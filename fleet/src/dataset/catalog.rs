@@ -32,6 +32,9 @@ pub const PROPERTY_DATASET: &str = "sediment.dataset";
 /// What the secret of its keys makes of this.
 pub const PROPERTY_CHECK: &str = "sediment.check";
 
+/// The number that commits of submissions keep: how often names were forgotten. Writers that began before do not commit.
+pub const FORGOTTEN: &str = "sediment-forgotten";
+
 /// Column by which tables are partitioned: the commit that wrote a file.
 pub const BATCH: &str = "batch";
 
@@ -202,6 +205,34 @@ impl Log {
         done.map_err(|error| self.failed(&error))
     }
 
+    /// Adds columns that this program knows and the table, of an earlier version, does not: they are null in its files.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn evolve(&mut self) -> Result<()> {
+        loop {
+            let Some(state) = &self.delta.state else { return Ok(()) };
+            let known = state.schema();
+            let schema = self.table.schema();
+            let missing = schema.fields().iter().filter(|field| known.field(field.name()).is_none());
+            let missing: Vec<StructField> =
+                missing.map(|field| column(field.name(), field.data_type())).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let add = self.delta.clone().add_columns().with_fields(missing);
+            match add.with_commit_properties(CommitProperties::default().with_max_retries(0)).await {
+                Ok(delta) => {
+                    self.delta = delta;
+                    self.settle(self.version())?;
+                }
+                // Another program did something at this moment.
+                Err(error) if is_conflict(&error) => self.refresh().await?,
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
     /// Number of the state.
     #[must_use]
     pub fn version(&self) -> u64 {
@@ -318,6 +349,21 @@ impl Log {
         Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
     }
 
+    /// Counts a number that commits keep up, whatever other writers do meanwhile.
+    ///
+    /// # Errors
+    /// When the store fails, or others are always faster.
+    pub async fn count_up(&mut self, name: &str) -> Result<()> {
+        let before = self.number(name).await?.unwrap_or(0);
+        for _ in 0..1000 {
+            let now = self.number(name).await?.unwrap_or(0);
+            if now > before || self.commit(&[], &[], Some((name, now + 1))).await? == Committed::Done {
+                return Ok(());
+            }
+        }
+        Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
+    }
+
     /// Removes files from the store that no state within the retention lists. With `all`, also those that no commit ever listed.
     ///
     /// # Errors
@@ -409,6 +455,7 @@ fn column(name: &str, of: &ArrowType) -> StructField {
     let kind = match of {
         ArrowType::Int32 => DataType::Primitive(PrimitiveType::Integer),
         ArrowType::Int64 => DataType::Primitive(PrimitiveType::Long),
+        ArrowType::Boolean => DataType::Primitive(PrimitiveType::Boolean),
         ArrowType::Date32 => DataType::Primitive(PrimitiveType::Date),
         // The only decimals are weights.
         other if *other == WEIGHT => DataType::decimal(18, 0).unwrap_or(DataType::LONG),

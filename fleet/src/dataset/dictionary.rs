@@ -2,19 +2,19 @@
 //! [`Dictionary`]: numbers of subjects and submitters. A number is given once and stays.
 
 use super::tables;
-use datafusion::arrow::array::{AsArray as _, RecordBatch};
+use datafusion::arrow::array::{Array as _, AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use sediment_core::profile::rows::{ProfileRow, RowKind};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::HashMap;
+use std::cmp::Ordering;
 use std::hash::BuildHasher as _;
 
 /// A subject by the numbers of its functions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Subject {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject<'d> {
     /// Its kind.
     pub kind: RowKind,
     /// The function, or the caller.
@@ -22,7 +22,7 @@ pub struct Subject {
     /// The callee.
     pub callee: Option<u32>,
     /// Further marks that tell it from others.
-    pub detail: String,
+    pub detail: &'d str,
 }
 
 /// A subject in small, so that many lie in a processor's cache: all parts by their numbers.
@@ -37,15 +37,37 @@ struct SubjectKey {
 /// In place of a number that a subject does not have.
 const NONE: u32 = u32::MAX;
 
+/// The name of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionName<'d> {
+    /// Label of its library.
+    pub dso: Option<&'d str>,
+    /// Its own name.
+    pub name: &'d str,
+    /// Its file.
+    pub file: Option<&'d str>,
+}
+
+impl FunctionName<'_> {
+    /// The name as profiles have it.
+    #[must_use]
+    pub fn key(&self) -> FunctionKey {
+        let Self { dso, name, file } = *self;
+        FunctionKey { dso: dso.map(str::to_owned), name: name.to_owned(), file: file.map(str::to_owned) }
+    }
+}
+
 /// Subjects and submitters by number, and numbers by these.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    functions: Functions,
-    subjects: Vec<Subject>,
-    by_subject: HashMap<SubjectKey, i32, RandomState>,
-    by_detail: HashMap<String, u32, RandomState>,
-    submitters: Vec<String>,
-    by_submitter: HashMap<String, i32, RandomState>,
+    /// Functions, as [`spell`] writes them.
+    functions: Words,
+    details: Words,
+    submitters: Words,
+    subjects: Vec<SubjectKey>,
+    /// Numbers of subjects by their keys.
+    by_key: HashTable<i32>,
+    hashing: RandomState,
     /// Subjects and submitters that files have.
     kept: (usize, usize),
     /// Numbers of subjects that changed, as another writer gave them to others before they were kept.
@@ -68,68 +90,77 @@ impl Moved {
     }
 }
 
-/// Functions by number. Names lie side by side and the table has none of them, so that both stay in a processor's cache.
+/// Words by number. They lie side by side, and the table has none of them: strangers may send millions.
 #[derive(Default)]
-struct Functions {
-    keys: Vec<FunctionKey>,
-    /// Names as [`spell`] writes them.
-    text: Vec<u8>,
-    /// Where the name of each number ends.
+pub(crate) struct Words {
+    text: String,
+    /// Where each ends.
     ends: Vec<usize>,
-    /// Hashes of names, and numbers.
-    table: HashTable<(u64, u32)>,
-    state: RandomState,
+    table: HashTable<u32>,
+    hashing: RandomState,
 }
 
-impl std::fmt::Debug for Functions {
+impl std::fmt::Debug for Words {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Functions").field("count", &self.keys.len()).finish_non_exhaustive()
+        f.debug_struct("Words").field("count", &self.ends.len()).finish_non_exhaustive()
     }
 }
 
-impl Functions {
-    /// The number of a function that has one. `spelled` is memory for its name.
-    fn find(&self, key: &FunctionKey, spelled: &mut Vec<u8>) -> Option<u32> {
-        spell(key, spelled);
-        self.find_spelled(self.state.hash_one(&spelled[..]), spelled)
+impl Words {
+    pub(crate) fn get(&self, number: u32) -> Option<&str> {
+        word_of(&self.text, &self.ends, number)
     }
 
-    fn find_spelled(&self, hash: u64, spelled: &[u8]) -> Option<u32> {
-        let is_it =
-            |(its_hash, number): &(u64, u32)| *its_hash == hash && self.spelled(*number) == Some(spelled);
-        self.table.find(hash, is_it).map(|(_, number)| *number)
+    fn find(&self, word: &str) -> Option<u32> {
+        self.table.find(self.hashing.hash_one(word), |number| self.get(*number) == Some(word)).copied()
     }
 
-    fn spelled(&self, number: u32) -> Option<&[u8]> {
-        let at = number as usize;
-        let begin = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        self.text.get(begin..*self.ends.get(at)?)
-    }
-
-    /// The number of a function, which is given now if it has none.
-    fn number(&mut self, key: &FunctionKey) -> u32 {
-        let mut spelled = Vec::new();
-        spell(key, &mut spelled);
-        let hash = self.state.hash_one(&spelled[..]);
-        self.find_spelled(hash, &spelled).unwrap_or_else(|| {
-            let number = self.keys.len() as u32;
-            self.keys.push(key.clone());
-            self.text.extend_from_slice(&spelled);
+    /// The number of a word, which is given now if it has none.
+    pub(crate) fn number(&mut self, word: &str) -> u32 {
+        self.find(word).unwrap_or_else(|| {
+            let number = self.ends.len() as u32;
+            self.text.push_str(word);
             self.ends.push(self.text.len());
-            self.table.insert_unique(hash, (hash, number), |(hash, _)| *hash);
+            let Self { text, ends, table, hashing } = self;
+            let hash = |number: &u32| hashing.hash_one(word_of(text, ends, *number).unwrap_or_default());
+            table.insert_unique(hashing.hash_one(word), number, hash);
             number
         })
     }
+
+    /// Removes the words from a number on, and returns them.
+    fn split_off(&mut self, first: usize) -> Vec<String> {
+        let split: Vec<String> =
+            (first as u32..).map_while(|number| self.get(number)).map(str::to_owned).collect();
+        self.table.retain(|number| (*number as usize) < first);
+        self.ends.truncate(first);
+        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+        split
+    }
+}
+
+fn word_of<'t>(text: &'t str, ends: &[usize], number: u32) -> Option<&'t str> {
+    let at = number as usize;
+    let begin = at.checked_sub(1).map_or(Some(0), |before| ends.get(before).copied())?;
+    text.get(begin..*ends.get(at)?)
 }
 
 /// Writes the parts of a function's key one after the other. No part has a control character.
-fn spell(key: &FunctionKey, into: &mut Vec<u8>) {
+fn spell(key: &FunctionKey, into: &mut String) {
     into.clear();
-    into.extend_from_slice(key.name.as_bytes());
+    into.push_str(&key.name);
     for part in [&key.dso, &key.file] {
-        into.push(if part.is_some() { 1 } else { 0 });
-        into.extend_from_slice(part.as_deref().unwrap_or_default().as_bytes());
+        into.push(if part.is_some() { '\u{1}' } else { '\0' });
+        into.push_str(part.as_deref().unwrap_or_default());
     }
+}
+
+/// The parts of a function's key.
+fn spelled(text: &str) -> FunctionName<'_> {
+    let marks = ['\0', '\u{1}'];
+    let (name, rest) = text.split_at(text.find(marks).unwrap_or(text.len()));
+    let (dso, file) = rest.split_at(rest.rfind(marks).unwrap_or(0));
+    FunctionName { dso: dso.strip_prefix('\u{1}'), name, file: file.strip_prefix('\u{1}') }
 }
 
 impl Dictionary {
@@ -139,7 +170,18 @@ impl Dictionary {
     /// When a row is none of a subject, or the numbers are not those that follow.
     pub fn read_subjects(&mut self, batch: &RecordBatch) -> Result<()> {
         let numbers = batch.column(0).as_primitive::<Int32Type>();
+        // Numbers of names that are being forgotten are not given again.
+        let is_forgotten = batch.column(9).as_boolean();
         for row in 0..batch.num_rows() {
+            let number = numbers.value(row);
+            match number.cmp(&(self.subjects.len() as i32)) {
+                // Files that were joined have what was read before.
+                Ordering::Less => continue,
+                Ordering::Equal => {}
+                Ordering::Greater => {
+                    return Err(damaged("numbers of subjects that do not follow one another"));
+                }
+            }
             let text = |column| tables::text_at(batch, column, row);
             let function = |dso: usize| {
                 let name = text(dso + 1)?;
@@ -157,10 +199,12 @@ impl Dictionary {
                 None => Ok(None),
             };
             let (function, callee) = (key(2)?, key(5)?);
-            let detail = text(8).unwrap_or_default();
-            if self.number(kind, function.as_ref(), callee.as_ref(), detail) != numbers.value(row) {
-                return Err(damaged("numbers of subjects that do not follow one another"));
+            let key = self.subject_key(kind, function.as_ref(), callee.as_ref(), text(8).unwrap_or_default());
+            if is_forgotten.is_null(row) || !is_forgotten.value(row) {
+                self.remove(&key);
+                self.insert(&key, number);
             }
+            self.subjects.push(key);
         }
         self.kept.0 = self.subjects.len();
         Ok(())
@@ -177,74 +221,93 @@ impl Dictionary {
                 return Err(damaged("numbers of submitters that do not follow one another"));
             }
         }
-        self.kept.1 = self.submitters.len();
+        self.kept.1 = self.submitters.ends.len();
         Ok(())
     }
 
-    /// The number of a subject, which is given now if it has none.
-    fn subject(&mut self, kind: RowKind, function: Option<u32>, callee: Option<u32>, detail: &str) -> i32 {
-        let key = SubjectKey {
-            kind,
-            function: function.unwrap_or(NONE),
-            callee: callee.unwrap_or(NONE),
-            detail: self.detail(detail),
+    /// The key of a subject, whose parts get numbers now if they have none.
+    fn subject_key(
+        &mut self,
+        kind: RowKind,
+        function: Option<&FunctionKey>,
+        callee: Option<&FunctionKey>,
+        detail: &str,
+    ) -> SubjectKey {
+        let mut word = String::new();
+        let mut number = |key: Option<&FunctionKey>| {
+            key.map_or(NONE, |key| {
+                spell(key, &mut word);
+                self.functions.number(&word)
+            })
         };
-        *self.by_subject.entry(key).or_insert_with(|| {
+        let (function, callee) = (number(function), number(callee));
+        let detail = if detail.is_empty() { NONE } else { self.details.number(detail) };
+        SubjectKey { kind, function, callee, detail }
+    }
+
+    fn find_key(&self, key: &SubjectKey) -> Option<i32> {
+        let is_it = |number: &i32| self.subjects.get(*number as usize) == Some(key);
+        self.by_key.find(self.hashing.hash_one(key), is_it).copied()
+    }
+
+    fn insert(&mut self, key: &SubjectKey, number: i32) {
+        let Self { subjects, by_key, hashing, .. } = self;
+        by_key.insert_unique(hashing.hash_one(key), number, |number| {
+            // The subject of a number that is inserted follows.
+            hashing.hash_one(subjects.get(*number as usize).unwrap_or(key))
+        });
+    }
+
+    fn remove(&mut self, key: &SubjectKey) {
+        let Self { subjects, by_key, hashing, .. } = self;
+        let is_it = |number: &i32| subjects.get(*number as usize) == Some(key);
+        if let Ok(known) = by_key.find_entry(hashing.hash_one(key), is_it) {
+            known.remove();
+        }
+    }
+
+    /// The number of a subject, which is given now if it has none.
+    fn subject(&mut self, key: SubjectKey) -> i32 {
+        self.find_key(&key).unwrap_or_else(|| {
             let number = self.subjects.len() as i32;
-            self.subjects.push(Subject { kind, function, callee, detail: detail.to_owned() });
+            self.insert(&key, number);
+            self.subjects.push(key);
             number
         })
-    }
-
-    fn detail(&mut self, detail: &str) -> u32 {
-        self.find_detail(detail).unwrap_or_else(|| {
-            let number = self.by_detail.len() as u32;
-            self.by_detail.insert(detail.to_owned(), number);
-            number
-        })
-    }
-
-    fn find_detail(&self, detail: &str) -> Option<u32> {
-        if detail.is_empty() { Some(NONE) } else { self.by_detail.get(detail).copied() }
     }
 
     /// The number of a submitter.
     pub fn submitter(&mut self, key: &str) -> i32 {
-        if let Some(number) = self.by_submitter.get(key) {
-            return *number;
-        }
-        let number = self.submitters.len() as i32;
-        self.submitters.push(key.to_owned());
-        self.by_submitter.insert(key.to_owned(), number);
-        number
+        self.submitters.number(key) as i32
     }
 
     /// Number of a known submitter.
     #[must_use]
     pub fn find_submitter(&self, key: &str) -> Option<i32> {
-        self.by_submitter.get(key).copied()
+        self.submitters.find(key).map(|number| number as i32)
     }
 
     /// Key of a submitter.
     #[must_use]
     pub fn submitter_at(&self, number: i32) -> Option<&str> {
-        self.submitters.get(usize::try_from(number).ok()?).map(String::as_str)
+        self.submitters.get(u32::try_from(number).ok()?)
     }
 
     /// Numbers of the subjects of a profile's rows, where they are known.
     #[must_use]
     pub fn find(&self, profile: &Profile, rows: &[ProfileRow]) -> Vec<Option<i32>> {
-        let (mut spelled, mut functions) = (Vec::new(), vec![None; profile.function_count()]);
+        let (mut word, mut functions) = (String::new(), vec![None; profile.function_count()]);
         let mut function = |index: Option<FunctionIndex>| match index {
             None => Some(NONE),
-            Some(index) => *functions
-                .get_mut(index.index())?
-                .get_or_insert_with(|| self.functions.find(profile.key(index), &mut spelled)),
+            Some(index) => *functions.get_mut(index.index())?.get_or_insert_with(|| {
+                spell(profile.key(index), &mut word);
+                self.functions.find(&word)
+            }),
         };
         let find = |row: &ProfileRow| {
             let (function, callee) = (function(row.function)?, function(row.callee)?);
-            let key = SubjectKey { kind: row.kind, function, callee, detail: self.find_detail(&row.detail)? };
-            self.by_subject.get(&key).copied()
+            let detail = if row.detail.is_empty() { Some(NONE) } else { self.details.find(&row.detail) };
+            self.find_key(&SubjectKey { kind: row.kind, function, callee, detail: detail? })
         };
         rows.iter().map(find).collect()
     }
@@ -257,27 +320,29 @@ impl Dictionary {
         callee: Option<&FunctionKey>,
         detail: &str,
     ) -> i32 {
-        let mut function_number = |key: Option<&FunctionKey>| Some(self.functions.number(key?));
-        let (function, callee) = (function_number(function), function_number(callee));
-        self.subject(kind, function, callee, detail)
+        let key = self.subject_key(kind, function, callee, detail);
+        self.subject(key)
     }
 
     /// The subject of a number.
     #[must_use]
-    pub fn subject_at(&self, number: i32) -> Option<&Subject> {
-        self.subjects.get(usize::try_from(number).ok()?)
+    pub fn subject_at(&self, number: i32) -> Option<Subject<'_>> {
+        let key = self.subjects.get(usize::try_from(number).ok()?)?;
+        let some = |number: u32| (number != NONE).then_some(number);
+        let detail = some(key.detail).and_then(|number| self.details.get(number)).unwrap_or_default();
+        Some(Subject { kind: key.kind, function: some(key.function), callee: some(key.callee), detail })
     }
 
-    /// The key of a function's number.
+    /// The name of a function's number.
     #[must_use]
-    pub fn function_at(&self, number: u32) -> Option<&FunctionKey> {
-        self.functions.keys.get(number as usize)
+    pub fn function_at(&self, number: u32) -> Option<FunctionName<'_>> {
+        self.functions.get(number).map(spelled)
     }
 
     /// Number of functions.
     #[must_use]
     pub fn function_count(&self) -> usize {
-        self.functions.keys.len()
+        self.functions.ends.len()
     }
 
     /// Subjects that no file has yet.
@@ -285,22 +350,19 @@ impl Dictionary {
     /// # Errors
     /// When the columns do not fit, which would be a defect.
     pub fn new_subjects(&self) -> Result<Option<RecordBatch>> {
-        let fresh = self.subjects.iter().enumerate().skip(self.kept.0);
-        if fresh.len() == 0 {
+        if self.subjects.len() == self.kept.0 {
             return Ok(None);
         }
+        let fresh = (self.kept.0 as i32..).map_while(|number| Some((number, self.subject_at(number)?)));
         let rows = fresh.map(|(number, subject)| {
             let parts = |function: Option<u32>| match function.and_then(|number| self.function_at(number)) {
-                Some(key) => [key.dso.as_deref(), Some(key.name.as_str()), key.file.as_deref()],
+                Some(key) => [key.dso, Some(key.name), key.file],
                 None => [None; 3],
             };
             let ([dso, name, file], [callee_dso, callee, callee_file]) =
                 (parts(subject.function), parts(subject.callee));
-            let detail = Some(subject.detail.as_str());
-            (
-                number as i32,
-                [Some(subject.kind.text()), dso, name, file, callee_dso, callee, callee_file, detail],
-            )
+            let kind = Some(subject.kind.text());
+            (number, [kind, dso, name, file, callee_dso, callee, callee_file, Some(subject.detail)])
         });
         tables::texts(tables::subjects_schema(), rows).map(Some)
     }
@@ -310,11 +372,11 @@ impl Dictionary {
     /// # Errors
     /// When the columns do not fit, which would be a defect.
     pub fn new_submitters(&self) -> Result<Option<RecordBatch>> {
-        let fresh = self.submitters.iter().enumerate().skip(self.kept.1);
-        if fresh.len() == 0 {
+        if self.submitters.ends.len() == self.kept.1 {
             return Ok(None);
         }
-        let rows = fresh.map(|(number, key)| (number as i32, [Some(key.as_str())]));
+        let fresh = (self.kept.1 as i32..).map_while(|number| Some((number, self.submitter_at(number)?)));
+        let rows = fresh.map(|(number, key)| (number, [Some(key)]));
         tables::texts(tables::submitters_schema(), rows).map(Some)
     }
 
@@ -331,7 +393,7 @@ impl Dictionary {
 
     /// Says that files have all submitters that are known.
     pub fn submitters_are_kept(&mut self) {
-        self.kept.1 = self.submitters.len();
+        self.kept.1 = self.submitters.ends.len();
     }
 
     /// Takes in subjects that another writer kept: those that no file had are numbered behind them.
@@ -340,18 +402,12 @@ impl Dictionary {
     /// As [`Self::read_subjects`].
     pub fn give_way_to_subjects(&mut self, kept: &[RecordBatch]) -> Result<Moved> {
         let first = self.kept.0 as i32;
+        self.by_key.retain(|number| *number < first);
         let own = self.subjects.split_off(self.kept.0);
-        for subject in &own {
-            let key = self.key_of(subject);
-            self.by_subject.remove(&key);
-        }
         for batch in kept {
             self.read_subjects(batch)?;
         }
-        let now = own
-            .into_iter()
-            .map(|one| self.subject(one.kind, one.function, one.callee, &one.detail))
-            .collect();
+        let now = own.into_iter().map(|key| self.subject(key)).collect();
         let moved = Moved { first, now };
         self.moves.push(moved.clone());
         Ok(moved)
@@ -364,9 +420,6 @@ impl Dictionary {
     pub fn give_way_to_submitters(&mut self, kept: &[RecordBatch]) -> Result<Moved> {
         let first = self.kept.1 as i32;
         let own = self.submitters.split_off(self.kept.1);
-        for key in &own {
-            self.by_submitter.remove(key);
-        }
         for batch in kept {
             self.read_submitters(batch)?;
         }
@@ -384,15 +437,6 @@ impl Dictionary {
     #[must_use]
     pub fn number_now(&self, number: i32, epoch: usize) -> i32 {
         self.moves.iter().skip(epoch).fold(number, |number, moved| moved.of(number))
-    }
-
-    fn key_of(&self, subject: &Subject) -> SubjectKey {
-        SubjectKey {
-            kind: subject.kind,
-            function: subject.function.unwrap_or(NONE),
-            callee: subject.callee.unwrap_or(NONE),
-            detail: self.find_detail(&subject.detail).unwrap_or(NONE),
-        }
     }
 }
 

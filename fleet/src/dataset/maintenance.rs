@@ -4,11 +4,11 @@
 //! Readers of earlier snapshots go on reading the old files, which are removed from the store after a retention. Writers are not
 //! stopped: who comes second takes the new state.
 
-use super::catalog::{Committed, File, Log, Table, by_batch};
+use super::catalog::{Committed, FORGOTTEN, File, Log, Table, by_batch};
 use super::store::Store;
 use super::{Dataset, Logs, name_in_bucket, no_dataset, random, rows, tables, write};
 use crate::day::Day;
-use datafusion::arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Date32Type, Int32Type};
 use sediment_core::{Error, ErrorCode, Result};
@@ -19,6 +19,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const JOINED: u64 = 64 << 20;
 /// Age at which facts of no submission are those of a writer that was ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// True if facts that were committed at a time may count as abandoned soon: their submissions come too late, as after a suspension.
+pub(super) fn is_late(committed: SystemTime) -> bool {
+    committed.elapsed().is_ok_and(|elapsed| elapsed >= ABANDONED / 2)
+}
 
 /// Submissions to forget: those for which all that is given holds.
 #[derive(Debug, Clone, Default)]
@@ -81,9 +86,7 @@ pub async fn vacuum(place: &str, hours: u32) -> Result<usize> {
     let mut removed = 0;
     // A writer may be writing files that its commit will list: these stay for an hour.
     let all = hours >= 1;
-    for log in
-        [&mut logs.submissions, &mut logs.facts, &mut logs.blocks, &mut logs.subjects, &mut logs.submitters]
-    {
+    for log in logs.all_mut() {
         removed += log.vacuum(hours, all).await?;
     }
     Ok(removed)
@@ -130,13 +133,12 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
             break;
         }
     }
-    if done.submissions == 0 {
-        return Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place));
+    // An earlier run that was ended may have left names.
+    done.files += forget_names(&mut logs, submitter.filter(|_| what.before.is_none())).await?;
+    match done.submissions {
+        0 => Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place)),
+        _ => Ok(done),
     }
-    if let (Some(number), None) = (submitter, what.before) {
-        done.files += forget_key(&mut logs, number).await?;
-    }
-    Ok(done)
 }
 
 /// Numbers of submissions of a file that are meant.
@@ -159,6 +161,78 @@ async fn meant(
         }
     }
     Ok(found)
+}
+
+/// Removes names that no submission has any more, and the key of a submitter; their numbers stay. Returns the number of files that were
+/// replaced.
+///
+/// A writer may be about to use a number of these. So they are marked first, and writers that begin afterwards give them to nobody.
+/// Then the commits of writers that began before are stopped. What nobody used until then loses its name.
+async fn forget_names(logs: &mut Logs, submitter: Option<i32>) -> Result<usize> {
+    let marked = rewrite_subjects(logs, false).await?;
+    let of_keys = match submitter {
+        Some(number) => forget_key(logs, number).await?,
+        None => 0,
+    };
+    if marked + of_keys > 0 {
+        logs.submissions.count_up(FORGOTTEN).await?;
+    }
+    Ok(of_keys + if marked > 0 { rewrite_subjects(logs, true).await? } else { 0 })
+}
+
+/// Marks subjects that nothing uses, or removes the names of those that are marked. Returns the number of files that were replaced.
+async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
+    loop {
+        logs.refresh().await?;
+        let used = used_subjects(&logs.dataset()?).await?;
+        let old = logs.subjects.files();
+        let all: Vec<&File> = old.iter().collect();
+        let (mut batches, mut count) = (Vec::new(), 0);
+        for batch in rows(&logs.store, &all, &tables::subjects_schema()).await? {
+            let numbers = batch.column(0).as_primitive::<Int32Type>().values();
+            let marked = batch.column(9).as_boolean();
+            let has_name = |row: usize| (2..9).any(|column| !batch.column(column).is_null(row));
+            let marks: BooleanArray = numbers
+                .iter()
+                .enumerate()
+                .map(|(row, number)| {
+                    let is_unused = !used.get(*number as usize).copied().unwrap_or(false);
+                    let was_marked = !marked.is_null(row) && marked.value(row);
+                    Some(is_unused && if is_blank { was_marked } else { has_name(row) })
+                })
+                .collect();
+            count += marks.true_count();
+            batches.push(tables::forgotten(&batch, marks, is_blank)?);
+        }
+        if count == 0 && !is_blank {
+            return Ok(0);
+        }
+        let name = format!("{}/{:010}-{}.parquet", Table::Subjects.name(), 0, random());
+        let file = write(&logs.store, name, &batches, None).await?;
+        logs.store.settle()?;
+        if logs.subjects.commit(&[file], &old, None).await? == Committed::Done {
+            return Ok(old.len());
+        }
+    }
+}
+
+/// Whether rows of a snapshot have a subject, by its number.
+async fn used_subjects(dataset: &Dataset) -> Result<Vec<bool>> {
+    let mut used = Vec::new();
+    for file in [Table::Facts, Table::Blocks].iter().flat_map(|table| dataset.of(*table)) {
+        let bytes = dataset.store.read(&file.name).await?;
+        let found = tables::subjects_of(bytes, |subject| {
+            let subject = subject as usize;
+            if used.len() <= subject {
+                used.resize(subject + 1, false);
+            }
+            if let Some(place) = used.get_mut(subject) {
+                *place = true;
+            }
+        });
+        found.map_err(|error| error.with_input(file.name.clone()))?;
+    }
+    Ok(used)
 }
 
 /// The key goes as well; the number stays, as rows of others count on theirs.
@@ -269,14 +343,17 @@ async fn replace(
         new_submissions.push(write(&store, name, &kept, Some(&batch)).await?);
     }
     store.settle()?;
+    let begun = SystemTime::now();
     logs.facts.commit_always(new_facts, &[]).await?;
     logs.blocks.commit_always(new_blocks, &[]).await?;
     loop {
-        if logs.submissions.commit(&new_submissions, &submissions, None).await? == Committed::Done {
+        let is_late = is_late(begun);
+        if !is_late && logs.submissions.commit(&new_submissions, &submissions, None).await? == Committed::Done
+        {
             break;
         }
         let now = logs.submissions.files();
-        if !submissions.iter().all(|file| now.iter().any(|known| known.name == file.name)) {
+        if is_late || !submissions.iter().all(|file| now.iter().any(|known| known.name == file.name)) {
             // Where nothing is left of a batch, a lost answer looks so, too: nothing is lost by looking again.
             logs.facts.commit_always(&[], new_facts).await?;
             logs.blocks.commit_always(&[], new_blocks).await?;

@@ -13,6 +13,7 @@ pub mod dictionary;
 pub mod maintenance;
 pub mod prepared;
 pub mod store;
+pub mod submissions;
 pub mod tables;
 pub mod writer;
 
@@ -68,6 +69,16 @@ impl Selection {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// True for submissions that it names.
+    #[must_use]
+    pub fn has(&self, package: &str, version: &str, arch: &str, day: Day) -> bool {
+        self.package.as_ref().is_none_or(|selected| selected == package)
+            && (self.versions.is_empty() || self.versions.iter().any(|selected| selected == version))
+            && self.arch.as_ref().is_none_or(|selected| selected == arch)
+            && self.since.is_none_or(|since| since.0 <= day.0)
+            && self.before.is_none_or(|before| day.0 < before.0)
     }
 }
 
@@ -132,25 +143,36 @@ impl Dataset {
         let mut dictionary = Dictionary::default();
         // Names of files begin with their first numbers.
         for file in self.of(Table::Subjects) {
-            for batch in self.rows(&[file], &tables::subjects_schema()).await? {
-                dictionary.read_subjects(&batch).map_err(|error| error.with_input(file.name.clone()))?;
-            }
+            let schema = tables::subjects_schema();
+            each_batch(&self.store, file, &schema, |batch| dictionary.read_subjects(&batch)).await?;
         }
         for file in self.of(Table::Submitters) {
-            for batch in self.rows(&[file], &tables::submitters_schema()).await? {
-                dictionary.read_submitters(&batch).map_err(|error| error.with_input(file.name.clone()))?;
-            }
+            let schema = tables::submitters_schema();
+            each_batch(&self.store, file, &schema, |batch| dictionary.read_submitters(&batch)).await?;
         }
         Ok(dictionary)
     }
 }
 
+/// Takes the rows of a file, some at a time.
+async fn each_batch(
+    store: &Store,
+    file: &File,
+    schema: &SchemaRef,
+    each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let bytes = store.read(&file.name).await?;
+    tables::each_batch(bytes, schema, each).map_err(|error| error.with_input(file.name.clone()))
+}
+
 async fn rows(store: &Store, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
     for file in files {
-        let bytes = store.read(&file.name).await?;
-        batches
-            .extend(tables::batches_of(bytes, schema).map_err(|error| error.with_input(file.name.clone()))?);
+        let add = |batch| {
+            batches.push(batch);
+            Ok(())
+        };
+        each_batch(store, file, schema, add).await?;
     }
     Ok(batches)
 }
@@ -219,7 +241,12 @@ impl Logs {
         let secret = secret::file_of(place, secret)?;
         let is_there = Self::open(&store).await.map_err(|error| within(error, place))?;
         let logs = match is_there {
-            Some(logs) => logs,
+            Some(mut logs) => {
+                for log in logs.all_mut() {
+                    log.evolve().await?;
+                }
+                logs
+            }
             None => {
                 let keys = Keys::open(&secret, true)?;
                 let id = format!("{}{}", random(), random());
@@ -251,12 +278,17 @@ impl Logs {
     /// # Errors
     /// As [`Self::open`].
     pub async fn refresh(&mut self) -> Result<()> {
+        self.refresh_all().await?;
+        self.settle().await
+    }
+
+    /// What submissions name is in the others, which are looked at after them.
+    async fn refresh_all(&mut self) -> Result<()> {
         self.submissions.refresh().await?;
         self.facts.refresh().await?;
         self.blocks.refresh().await?;
         self.subjects.refresh().await?;
-        self.submitters.refresh().await?;
-        self.settle().await
+        self.submitters.refresh().await
     }
 
     /// Takes the logs anew until each batch has all its files: others may have been replacing some.
@@ -266,9 +298,7 @@ impl Logs {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
-            self.submissions.refresh().await?;
-            self.facts.refresh().await?;
-            self.blocks.refresh().await?;
+            self.refresh_all().await?;
         }
         match self.incomplete() {
             None => Ok(()),
@@ -288,6 +318,11 @@ impl Logs {
             let has = |files: &BTreeMap<String, Vec<File>>| files.get(&batch).map_or(0, Vec::len);
             (has(&facts) != of_facts || has(&blocks) != of_blocks).then_some(batch)
         })
+    }
+
+    /// All logs, that of submissions first.
+    fn all_mut(&mut self) -> [&mut Log; 5] {
+        [&mut self.submissions, &mut self.facts, &mut self.blocks, &mut self.subjects, &mut self.submitters]
     }
 
     /// The snapshot that these logs are.

@@ -5,15 +5,16 @@
 
 use crate::submission::Sums;
 use datafusion::arrow::array::{
-    Array as _, ArrayRef, AsArray as _, Date32Builder, Decimal128Builder, DictionaryArray, Int32Array,
-    Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder, new_null_array,
+    Array as _, ArrayRef, AsArray as _, BooleanArray, Date32Builder, Decimal128Builder, DictionaryArray,
+    Int32Array, Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
+    new_null_array,
 };
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::compute::{cast, nullif};
+use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use sediment_core::{Error, ErrorCode, Result};
@@ -22,6 +23,9 @@ use std::sync::Arc;
 
 /// Decimal digits of a weight, and of its sum in the engines: 10 more.
 pub const WEIGHT: DataType = DataType::Decimal128(18, 0);
+
+/// Column of subjects whose numbers nobody may give again: their names are being forgotten.
+pub const FORGOTTEN: &str = "forgotten";
 
 /// Rows of a row group, which engines read in parallel.
 const GROUP: usize = 512 * 1024;
@@ -83,6 +87,7 @@ pub fn subjects_schema() -> SchemaRef {
         text("callee_name"),
         text("callee_file"),
         text("detail"),
+        Field::new(FORGOTTEN, DataType::Boolean, true),
     ]))
 }
 
@@ -350,7 +355,7 @@ pub fn submissions(rows: &[SubmissionRow]) -> Result<RecordBatch> {
     RecordBatch::try_new(submissions_schema(), columns).map_err(|error| arrow(&error))
 }
 
-/// A batch of a table with a number and texts.
+/// A batch of a table with a number and texts; its further columns are null.
 ///
 /// # Errors
 /// When the columns do not fit, which would be a defect.
@@ -368,8 +373,43 @@ pub fn texts<'t, const N: usize>(
     }
     let numbers: ArrayRef = Arc::new(numbers.finish());
     let columns = columns.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef);
-    RecordBatch::try_new(schema, std::iter::once(numbers).chain(columns).collect())
-        .map_err(|error| arrow(&error))
+    let mut columns: Vec<ArrayRef> = std::iter::once(numbers.clone()).chain(columns).collect();
+    let further = schema.fields().iter().skip(columns.len());
+    let nulls: Vec<ArrayRef> =
+        further.map(|field| new_null_array(field.data_type(), numbers.len())).collect();
+    columns.extend(nulls);
+    RecordBatch::try_new(schema, columns).map_err(|error| arrow(&error))
+}
+
+/// Subjects with marks; without names, where `is_blank` and a mark say so.
+///
+/// # Errors
+/// When the columns do not fit, which would be a defect.
+pub fn forgotten(subjects: &RecordBatch, marks: BooleanArray, is_blank: bool) -> Result<RecordBatch> {
+    let columns = subjects.columns().iter().enumerate().map(|(at, column)| match at {
+        // Number and kind stay.
+        0 | 1 => Ok(Arc::clone(column)),
+        9 if is_blank => Ok(new_null_array(&DataType::Boolean, marks.len())),
+        9 => Ok(Arc::new(marks.clone()) as ArrayRef),
+        _ if is_blank => nullif(column, &marks),
+        _ => Ok(Arc::clone(column)),
+    });
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
+    RecordBatch::try_new(subjects.schema(), columns).map_err(|error| arrow(&error))
+}
+
+/// Calls a function for each subject of a file of facts or blocks, whose other columns are not read.
+///
+/// # Errors
+/// When the file is damaged.
+pub fn subjects_of(bytes: bytes::Bytes, mut each: impl FnMut(i32)) -> Result<()> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
+    let column = ProjectionMask::columns(reader.parquet_schema(), ["subject"]);
+    for batch in reader.with_projection(column).build().map_err(|error| damaged(&error))? {
+        let batch = batch.map_err(|error| arrow(&error))?;
+        batch.column(0).as_primitive::<Int32Type>().values().iter().for_each(|subject| each(*subject));
+    }
+    Ok(())
 }
 
 /// The Parquet file of batches.
@@ -397,37 +437,27 @@ pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// The batches of a Parquet file, with the columns of the schema.
+/// Takes the batches of a Parquet file one after the other, with the columns of the schema.
 ///
 /// # Errors
-/// When it is damaged, or lacks a column that has to be there.
-pub fn batches_of(bytes: bytes::Bytes, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+/// When it is damaged, or lacks a column that has to be there; and those of `each`.
+pub fn each_batch(
+    bytes: bytes::Bytes,
+    schema: &SchemaRef,
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    let read = reader.build().map_err(|error| damaged(&error))?;
-    let batches: std::result::Result<Vec<RecordBatch>, ArrowError> = read.collect();
-    batches
-        .map_err(|error| arrow(&error))?
-        .iter()
-        .map(|batch| {
-            let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
-                Some(column) => cast(column, field.data_type()),
-                // An earlier version had no such column.
-                None => Ok(new_null_array(field.data_type(), batch.num_rows())),
-            });
-            let columns =
-                columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
-            RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))
-        })
-        .collect()
-}
-
-/// Number of rows that a Parquet file has by its footer.
-///
-/// # Errors
-/// When it is damaged.
-pub fn rows_of(bytes: bytes::Bytes) -> Result<u64> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    Ok(reader.metadata().file_metadata().num_rows() as u64)
+    for batch in reader.with_batch_size(8192).build().map_err(|error| damaged(&error))? {
+        let batch = batch.map_err(|error| arrow(&error))?;
+        let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+            Some(column) => cast(column, field.data_type()),
+            // An earlier version had no such column.
+            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+        });
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
+        each(RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))?)?;
+    }
+    Ok(())
 }
 
 /// A text of a column of texts.

@@ -4,8 +4,9 @@
 //! Several programs can write at the same time. Numbers of subjects, submitters and submissions are given by commits of their own,
 //! before a file has them; who comes second gives its own again.
 
-use super::catalog::{Committed, File, Table};
+use super::catalog::{Committed, FORGOTTEN, File, Table};
 use super::dictionary::{Dictionary, Moved};
+use super::maintenance::is_late;
 use super::prepared::Prepared;
 use super::tables::{self, Facts, Shared, SubmissionRow};
 use super::{Dataset, Logs, bucket_of, name_in_bucket, random, rows, write as write_file};
@@ -15,6 +16,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::time::SystemTime;
 
 /// Rows that a bucket gathers before they become a file.
 const ROWS_OF_FILE: usize = 2_000_000;
@@ -44,6 +46,8 @@ pub struct Writer {
     next_submission: i32,
     /// Submissions below this number have theirs for good.
     numbered: i32,
+    /// How often names were forgotten when the dictionary was read.
+    forgotten: Option<i64>,
 }
 
 /// Rows of a bucket that have no file yet.
@@ -83,13 +87,13 @@ pub enum Added {
     Duplicate,
 }
 
-/// True for the error of a commit that another writer's made wrong: what was added has to be added again, to a new writer.
+/// True for the error of a commit that another program's made wrong: what was added has to be added again, to a new writer.
 #[must_use]
 pub fn is_to_be_tried_again(error: &Error) -> bool {
     error.code() == ErrorCode::IncompatibleInputs && error.to_string().contains(AGAIN)
 }
 
-const AGAIN: &str = "another writer added the same submissions at this moment";
+const AGAIN: &str = "another program added the same submissions, or forgot some, at this moment";
 
 impl Writer {
     /// Opens a dataset for writing; an empty one is made where there is none.
@@ -101,6 +105,7 @@ impl Writer {
         let dataset = logs.dataset()?;
         let dictionary = Arc::new(RwLock::new(dataset.dictionary().await?));
         let next_submission = next_submission(&logs).await?;
+        let forgotten = logs.submissions.number(FORGOTTEN).await?;
         let mut writer = Self {
             id: dataset.id.clone(),
             logs,
@@ -115,6 +120,7 @@ impl Writer {
             written: BTreeMap::new(),
             next_submission,
             numbered: next_submission,
+            forgotten,
         };
         let files: Vec<&File> = dataset.of(Table::Submissions).iter().collect();
         writer.known.extend(writer.identities(&files).await?);
@@ -274,6 +280,7 @@ impl Writer {
         let file = write_file(&store, name, std::slice::from_ref(&rows), Some(&batch)).await?;
         // What a log lists lasts.
         store.settle()?;
+        let begun = SystemTime::now();
         self.logs.facts.commit_always(facts, &[]).await?;
         self.logs.blocks.commit_always(blocks, &[]).await?;
         let mut known: HashSet<String> =
@@ -281,19 +288,22 @@ impl Writer {
         let own: HashSet<u128> = (0..rows.num_rows())
             .filter_map(|row| u128::from_str_radix(tables::text_at(&rows, 11, row)?, 16).ok())
             .collect();
-        while self.logs.submissions.commit(std::slice::from_ref(&file), &[], None).await?
-            == Committed::Conflict
-        {
+        loop {
             let now = self.logs.submissions.files();
             let others: Vec<&File> = now.iter().filter(|file| !known.contains(&file.name)).collect();
             let added = self.identities(&others).await?;
-            if added.iter().any(|identity| own.contains(identity)) {
+            let is_outdated = self.logs.submissions.number(FORGOTTEN).await? != self.forgotten;
+            if is_outdated || is_late(begun) || added.iter().any(|identity| own.contains(identity)) {
                 self.logs.facts.commit_always(&[], facts).await?;
                 self.logs.blocks.commit_always(&[], blocks).await?;
-                return Err(Error::new(ErrorCode::IncompatibleInputs, AGAIN).with_hint("run it again"));
+                return Err(again());
             }
             self.known.extend(added);
             known.extend(now.iter().map(|file| file.name.clone()));
+            if self.logs.submissions.commit(std::slice::from_ref(&file), &[], None).await? == Committed::Done
+            {
+                break;
+            }
         }
         self.parts.clear();
         Ok(())
@@ -338,7 +348,8 @@ impl Writer {
             }
             let now = self.logs.submitters.files();
             let others = self.rows_of_others(&before, &now, &tables::submitters_schema()).await?;
-            let moved = write(&self.dictionary).give_way_to_submitters(&others)?;
+            // Those that do not follow are forgotten ones.
+            let moved = write(&self.dictionary).give_way_to_submitters(&others).map_err(|_| again())?;
             self.renumber(&Moved::default(), &moved, (0, 0));
         }
         Err(always_faster())
@@ -362,7 +373,7 @@ impl Writer {
             self.logs.store.remove(&file.name).await?;
             let now = self.logs.subjects.files();
             let others = self.rows_of_others(&before, &now, &tables::subjects_schema()).await?;
-            let moved = write(&self.dictionary).give_way_to_subjects(&others)?;
+            let moved = write(&self.dictionary).give_way_to_subjects(&others).map_err(|_| again())?;
             self.renumber(&moved, &Moved::default(), (0, 0));
         }
         Err(always_faster())
@@ -423,6 +434,10 @@ impl Writer {
 async fn next_submission(logs: &Logs) -> Result<i32> {
     let number = logs.submitters.number(NEXT_SUBMISSION).await?.unwrap_or(0);
     i32::try_from(number).map_err(|_| used_up())
+}
+
+fn again() -> Error {
+    Error::new(ErrorCode::IncompatibleInputs, AGAIN).with_hint("run it again")
 }
 
 fn used_up() -> Error {

@@ -17,6 +17,8 @@ pub enum Part {
     Maintenance,
     /// The file of tokens.
     Tokens,
+    /// The file of build-ids.
+    BuildIds,
     /// Pages.
     Pages,
 }
@@ -28,6 +30,7 @@ impl Part {
             Self::Dataset => "dataset",
             Self::Maintenance => "maintenance",
             Self::Tokens => "tokens",
+            Self::BuildIds => "build-ids",
             Self::Pages => "pages",
         }
     }

@@ -6,7 +6,7 @@ use super::health::{Health, Part};
 use super::log::{self, Log, Record};
 use super::metrics::Metrics;
 use crate::dataset::maintenance::{compact, vacuum};
-use crate::dataset::writer::Writer;
+use crate::dataset::writer::{Writer, is_to_be_tried_again};
 use crate::say::warning;
 use crate::secret::Keys;
 use crate::submission::{Named, Submission};
@@ -206,10 +206,10 @@ impl Tries {
         if let Some(before) = self.known.get(&key) {
             return Some(*before);
         }
-        if self.order.len() >= KEYS {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
+        if self.order.len() >= KEYS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
         }
         self.order.push_back(key.clone());
         self.known.insert(key, identity);
@@ -250,14 +250,14 @@ impl Logging {
                 self.keep(jobs);
             }
             let due = self.log.length() >= self.segments.bytes || begun.elapsed() >= self.segments.age;
-            if due && self.log.length() > 0 && self.log.next().is_ok() {
+            if due && self.log.length() > 0 && self.log.begin_next().is_ok() {
                 let _ = full.send(());
             }
             if due {
                 begun = Instant::now();
             }
         }
-        if self.log.length() > 0 && self.log.next().is_ok() {
+        if self.log.length() > 0 && self.log.begin_next().is_ok() {
             let _ = full.send(());
         }
     }
@@ -345,7 +345,15 @@ impl Compaction {
             }
             while ended.try_recv().is_ok() {}
             // A panic is a defect, and ends neither the thread nor what is acknowledged: the log stays.
-            let done = catch_unwind(AssertUnwindSafe(|| self.compact(&mut writer, last_try)));
+            let compact = || {
+                let done = self.compact(&mut writer, last_try);
+                if !done.as_ref().is_err_and(is_to_be_tried_again) {
+                    return done;
+                }
+                writer = None;
+                self.compact(&mut writer, last_try)
+            };
+            let done = catch_unwind(AssertUnwindSafe(compact));
             let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked")));
             match done {
                 Ok(()) => self.health.works(Part::Dataset),

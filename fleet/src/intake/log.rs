@@ -84,7 +84,7 @@ impl Log {
             // Half a record would hide those that follow.
             let cut = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
             if cut.is_err() {
-                self.next()?;
+                self.begin_next()?;
             }
             return Err(io(&error, &path(&self.folder, self.number)));
         }
@@ -102,7 +102,7 @@ impl Log {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn next(&mut self) -> Result<u64> {
+    pub fn begin_next(&mut self) -> Result<u64> {
         self.file = begin(&self.folder, self.number + 1)?;
         self.number += 1;
         self.length = 0;
@@ -549,7 +549,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(Log::open(folder.path(), 0).unwrap());
         let mut log = Log::open(folder.path(), 0).unwrap();
-        assert_eq!(log.next().unwrap(), 2);
+        assert_eq!(log.begin_next().unwrap(), 2);
         assert_eq!(segments(folder.path()).unwrap(), [0, 1, 2]);
         remove(folder.path(), 1).unwrap();
         assert_eq!(segments(folder.path()).unwrap(), [0, 2]);

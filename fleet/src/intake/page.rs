@@ -3,31 +3,26 @@
 //! profile. A package, a version or a function of too few submitters is on no page, and a page is made anew once as many changed it.
 
 use super::published::{Publication, Published};
+use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
 use crate::query::engine::{Engine, Limits};
 use crate::query::merge::{Merged, merge};
-use crate::query::policy::{Policy, quoted};
+use crate::query::policy::Policy;
 use crate::query::views::{Covered, Drift, coverage, drift};
-use bytes::Bytes;
-use datafusion::arrow::array::AsArray as _;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use sediment_core::demangle::demangled;
 use sediment_core::escape::html;
 use sediment_core::profile::difference::{shares, weights};
 use sediment_core::profile::{Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tokio::sync::Mutex;
 
 /// Functions that a page lists.
 const HOT: usize = 50;
-/// Bytes of pages that are in memory.
-const REMEMBERED: usize = 32 << 20;
 /// Memory of the queries of pages, in bytes.
 const MEMORY: usize = 128 << 20;
 
@@ -42,16 +37,9 @@ pub struct Pages {
     place: String,
     min_submitters: u32,
     shipped: Option<PathBuf>,
-    /// The lock also keeps queries one behind the other.
-    made: Mutex<Made>,
-}
-
-#[derive(Debug)]
-struct Made {
-    published: Published,
-    /// The generation that packages were compared with last, and when it was looked for.
-    compared: HashMap<String, (u64, Instant)>,
-    texts: HashMap<String, Bytes>,
+    published: Mutex<Published>,
+    /// The version of the dataset that each package was compared with last, and when it was looked for. Who makes a page has the lock.
+    compared: tokio::sync::Mutex<HashMap<String, (u64, Instant)>>,
 }
 
 impl Pages {
@@ -60,88 +48,91 @@ impl Pages {
     /// # Errors
     /// When that folder cannot be used.
     pub fn new(place: &str, min_submitters: u32, shipped: Option<PathBuf>, published: &Path) -> Result<Self> {
-        let published = Published::open(published)?;
-        let made = Mutex::new(Made { published, compared: HashMap::new(), texts: HashMap::new() });
-        Ok(Self { place: place.to_owned(), min_submitters, shipped, made })
+        let published = Mutex::new(Published::open(published)?);
+        let compared = tokio::sync::Mutex::default();
+        Ok(Self { place: place.to_owned(), min_submitters, shipped, published, compared })
+    }
+
+    fn published(&self) -> MutexGuard<'_, Published> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The list of packages.
     ///
     /// # Errors
     /// When the dataset cannot be read.
-    pub async fn list(&self) -> Result<Bytes> {
+    pub async fn list(&self) -> Result<String> {
         let dataset = Dataset::open(&self.place).await?;
         let mut body = "<h1>Packages</h1>\n".to_owned();
-        let least = i64::from(self.min_submitters.max(1));
-        let packages = match counts(&dataset).await {
-            Ok(counts) => counts,
-            Err(error) if error.code() == ErrorCode::EmptyInput => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let made = self.made.lock().await;
-        let all = made.published.all();
+        let submissions = submissions(&dataset, &Selection::default()).await?;
+        let mut packages: BTreeMap<&str, HashSet<i32>> = BTreeMap::new();
+        for one in &submissions.rows {
+            packages.entry(submissions.text(one.package)).or_default().insert(one.submitter);
+        }
+        let published = self.published();
         let packages: Vec<(&str, Option<&Publication>)> = packages
             .iter()
-            .filter(|(package, submitters)| *submitters >= least || all.contains_key(package))
-            .map(|(package, _)| (package.as_str(), all.get(package)))
+            .map(|(package, submitters)| (*package, submitters.len(), published.all().get(*package)))
+            .filter(|(_, submitters, one)| *submitters >= self.least() || one.is_some())
+            .map(|(package, _, one)| (package, one))
             .collect();
         match packages.is_empty() {
             true => body.push_str("<p>No package has enough submitters yet.</p>\n"),
             false => body.push_str(&list(&packages)),
         }
-        Ok(Bytes::from(document("Packages", &body)))
+        Ok(document("Packages", &body))
     }
 
-    /// The page of a package.
+    /// The file with the page of a package (`html`), or with its merged profile (`gv`).
     ///
     /// # Errors
     /// When nothing of it may be shown, or the dataset cannot be read.
-    pub async fn package(&self, package: &str) -> Result<Bytes> {
-        self.text(package, "html").await
-    }
-
-    /// The merged profile of a package.
-    ///
-    /// # Errors
-    /// When nothing of it may be shown, or the dataset cannot be read.
-    pub async fn profile(&self, package: &str) -> Result<Bytes> {
-        self.text(package, "gv").await
-    }
-
-    async fn text(&self, package: &str, end: &str) -> Result<Bytes> {
-        let asked = Instant::now();
-        let mut made = self.made.lock().await;
-        // Of many that wait, one looks: what it finds is new enough for those that asked before it looked.
-        let last = made.compared.get(package).copied();
-        if last.is_none_or(|(_, looked)| looked < asked) {
-            let looked = Instant::now();
-            let dataset = Dataset::open(&self.place).await?;
-            if last.map(|(generation, _)| generation) != Some(dataset.version) {
-                if let Some((one, page, profile)) = self.due(&dataset, package, &made.published).await? {
-                    made.published.keep(one, &page, &profile)?;
-                    made.texts.retain(|name, _| !name.starts_with(&format!("{package}\n")));
-                }
-            }
-            if made.compared.len() >= 10_000 {
-                made.compared.clear();
-            }
-            made.compared.insert(package.to_owned(), (dataset.version, looked));
-        }
-        let name = format!("{package}\n{end}");
-        if let Some(text) = made.texts.get(&name) {
-            return Ok(text.clone());
-        }
-        if !made.published.all().contains_key(package) {
+    pub async fn file(self: &Arc<Self>, package: &str, end: &str) -> Result<PathBuf> {
+        let (pages, name, asked) = (Arc::clone(self), package.to_owned(), Instant::now());
+        // It goes on if whoever asked leaves, and is there for the next one.
+        let looking = tokio::spawn(async move { pages.look(&name, asked).await });
+        looking.await.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))??;
+        if !self.is_published(package) {
             return Err(Error::new(ErrorCode::NotFound, "nothing of this package is published")
                 .with_hint("pages show what enough submitters have"));
         }
-        let text = Bytes::from(made.published.text(package, end)?);
-        let held: usize = made.texts.values().map(Bytes::len).sum();
-        if held + text.len() > REMEMBERED {
-            made.texts.clear();
+        Ok(self.published().path(package, end))
+    }
+
+    fn least(&self) -> usize {
+        self.min_submitters.max(1) as usize
+    }
+
+    fn is_published(&self, package: &str) -> bool {
+        self.published().all().contains_key(package)
+    }
+
+    /// Publishes a package anew where that is due.
+    async fn look(&self, package: &str, asked: Instant) -> Result<()> {
+        let mut compared = match self.compared.try_lock() {
+            Ok(compared) => compared,
+            // While a page is being made, others show what was published before.
+            Err(_) if self.is_published(package) => return Ok(()),
+            Err(_) => self.compared.lock().await,
+        };
+        let last = compared.get(package).copied();
+        // Of many that wait, one looks: what it finds is new enough for those that asked before it looked.
+        if last.is_some_and(|(_, looked)| looked >= asked) {
+            return Ok(());
         }
-        made.texts.insert(name, text.clone());
-        Ok(text)
+        let looked = Instant::now();
+        let dataset = Dataset::open(&self.place).await?;
+        if last.map(|(version, _)| version) != Some(dataset.version) {
+            let before = self.published().all().get(package).cloned();
+            if let Some((one, page, profile)) = self.due(&dataset, package, before).await? {
+                self.published().keep(one, &page, &profile)?;
+            }
+        }
+        if compared.len() >= 10_000 {
+            compared.clear();
+        }
+        compared.insert(package.to_owned(), (dataset.version, looked));
+        Ok(())
     }
 
     /// A new publication with its page and profile, if enough submitters changed the package.
@@ -149,21 +140,20 @@ impl Pages {
         &self,
         dataset: &Dataset,
         package: &str,
-        published: &Published,
+        before: Option<Publication>,
     ) -> Result<Option<(Publication, String, String)>> {
         let selection = of(package);
-        let of_submitters: BTreeMap<i32, u64> = match submitters(dataset, package).await {
-            Ok(counts) => counts,
-            Err(error) if error.code() == ErrorCode::EmptyInput => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let least = self.min_submitters.max(1) as usize;
-        let changed =
-            published.all().get(package).map_or(of_submitters.len(), |one| one.changed(&of_submitters));
-        if of_submitters.len() < least || changed < least {
+        let submissions = submissions(dataset, &selection).await?;
+        let mut of_submitters: BTreeMap<i32, u64> = BTreeMap::new();
+        for one in &submissions.rows {
+            *of_submitters.entry(one.submitter).or_default() += 1;
+        }
+        let changed = before.map_or(of_submitters.len(), |one| one.changed(&of_submitters, Day::today()));
+        if of_submitters.len() < self.least() || changed < self.least() {
             return Ok(None);
         }
-        let covered = coverage(dataset, &engine(dataset)?, &selection).await?;
+        let covered = coverage(&submissions);
+        drop(submissions);
         let merged = merge(dataset, &engine(dataset)?, &selection, &self.policy()).await?;
         let drifted = self.drift(dataset, &selection, &covered, package).await?;
         let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
@@ -172,6 +162,7 @@ impl Pages {
             submissions: of_submitters.values().sum(),
             versions: covered.iter().filter(|version| self.is_shown(version)).count() as u64,
             last: covered.iter().map(|version| version.days.1.0).max().unwrap_or(0),
+            published: Day::today().0,
             of_submitters,
         };
         Ok(Some((one, document(package, &body), text::print(&merged.profile))))
@@ -214,40 +205,12 @@ impl Pages {
     }
 }
 
-/// An engine that knows the submissions of a selection.
-async fn asked(dataset: &Dataset, selection: &Selection) -> Result<Engine> {
-    let engine = engine(dataset)?;
-    engine.submissions("submissions", dataset, selection).await?;
-    Ok(engine)
-}
-
-/// Submitters of each package.
-async fn counts(dataset: &Dataset) -> Result<Vec<(String, i64)>> {
-    let query = "SELECT package, COUNT(DISTINCT submitter) AS submitters FROM submissions GROUP BY package ORDER BY package";
-    let mut counts = Vec::new();
-    for batch in asked(dataset, &Selection::default()).await?.run(query).await? {
-        let names = cast(batch.column(0), &DataType::Utf8);
-        let names = names.map_err(|error| Error::new(ErrorCode::Damaged, error.to_string()))?;
-        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
-        let rows = names.as_string::<i32>().iter().zip(numbers);
-        counts.extend(rows.filter_map(|(name, number)| Some((name?.to_owned(), *number))));
+/// The submissions of a selection, which may be none.
+async fn submissions(dataset: &Dataset, selection: &Selection) -> Result<Submissions> {
+    match Submissions::of(dataset, selection).await {
+        Err(error) if error.code() == ErrorCode::EmptyInput => Ok(Submissions::default()),
+        found => found,
     }
-    Ok(counts)
-}
-
-/// Submissions of each submitter of a package.
-async fn submitters(dataset: &Dataset, package: &str) -> Result<BTreeMap<i32, u64>> {
-    let query = format!(
-        "SELECT submitter, COUNT(*) AS submissions FROM submissions WHERE package = {} GROUP BY submitter",
-        quoted(package)
-    );
-    let mut counts = BTreeMap::new();
-    for batch in asked(dataset, &of(package)).await?.run(&query).await? {
-        let who = batch.column(0).as_primitive::<Int32Type>().values();
-        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
-        counts.extend(who.iter().zip(numbers).map(|(who, number)| (*who, *number as u64)));
-    }
-    Ok(counts)
 }
 
 fn engine(dataset: &Dataset) -> Result<Engine> {

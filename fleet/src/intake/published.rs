@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Published`]: pages as they were published, in a folder, so that a restart publishes nothing earlier than it may.
 //!
-//! The difference of two publications of a package is of all that changed between them. So a package is published again once enough
-//! submitters changed it, and not before.
+//! The difference of two publications of a package is of all that changed between them. So a package is published again once enough new
+//! submitters changed it, and not before: those of the last publication could otherwise have it published again whenever they like. Only
+//! after a while they count as well.
 
+use crate::day::Day;
 use sediment_core::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -11,6 +13,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+
+/// Days after which submitters of a publication count as new ones, if they changed the package.
+const RENEWED: i32 = 30;
 
 /// What a package's pages are of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,18 +28,21 @@ pub struct Publication {
     pub versions: u64,
     /// Day of the newest.
     pub last: i32,
+    /// Day of the publication.
+    #[serde(default)]
+    pub published: i32,
     /// Submissions of each submitter, by number.
     pub of_submitters: BTreeMap<i32, u64>,
 }
 
 impl Publication {
-    /// Number of submitters that have other submissions now.
+    /// Number of new submitters; after a while, of all that have other submissions now.
     #[must_use]
-    pub fn changed(&self, now: &BTreeMap<i32, u64>) -> usize {
-        let gone = self.of_submitters.keys().filter(|submitter| !now.contains_key(submitter)).count();
-        gone + now
-            .iter()
-            .filter(|(submitter, count)| self.of_submitters.get(submitter) != Some(count))
+    pub fn changed(&self, now: &BTreeMap<i32, u64>, today: Day) -> usize {
+        let is_old = today.0 - self.published >= RENEWED;
+        let known = |submitter: &i32| self.of_submitters.get(submitter);
+        now.iter()
+            .filter(|(submitter, count)| known(submitter).is_none_or(|before| is_old && before != *count))
             .count()
     }
 }
@@ -94,16 +102,9 @@ impl Published {
         Ok(())
     }
 
-    /// The page or profile of a package that was published.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn text(&self, package: &str, end: &str) -> Result<Vec<u8>> {
-        let path = self.path(package, end);
-        std::fs::read(&path).map_err(|error| io(&error, &path))
-    }
-
-    fn path(&self, package: &str, end: &str) -> PathBuf {
+    /// The file with the page (`html`) or profile (`gv`) of a package.
+    #[must_use]
+    pub fn path(&self, package: &str, end: &str) -> PathBuf {
         // Names of strangers are no names of files.
         let digest = Sha256::digest(package.as_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -128,14 +129,16 @@ mod tests {
             submissions: 7,
             versions: 1,
             last: 20_000,
+            published: 20_001,
             of_submitters,
         };
         Published::open(folder.path()).unwrap().keep(one.clone(), "page", "profile").unwrap();
         let published = Published::open(folder.path()).unwrap();
         assert_eq!(published.all().get("../a"), Some(&one));
-        assert_eq!(published.text("../a", "html").unwrap(), b"page");
-        assert_eq!(one.changed(&one.of_submitters), 0);
-        // One is new, one is gone, one has more.
-        assert_eq!(one.changed(&BTreeMap::from([(1, 1), (3, 6), (4, 1)])), 3);
+        assert_eq!(std::fs::read(published.path("../a", "html")).unwrap(), b"page");
+        // Two are new, one is gone, one has more.
+        let now = BTreeMap::from([(1, 1), (3, 6), (4, 1), (5, 1)]);
+        assert_eq!([20_001, 20_030, 20_031].map(|day| one.changed(&now, Day(day))), [2, 2, 3]);
+        assert_eq!(one.changed(&one.of_submitters, Day(30_000)), 0);
     }
 }

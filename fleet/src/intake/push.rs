@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What continuous profilers push: pprof to `/ingest`, as agents of Pyroscope do, and OTLP to `/v1development/profiles`. It becomes a
-//! submission whose package and version are those of the service; labels, hosts and times are dropped by the reader.
+//! submission whose packages are those of its libraries' build-ids, where the site has a list of these, and else the service and its
+//! version. Labels, hosts and times are dropped by the reader.
 
 use sediment_core::binary::NoFiles;
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::{read, resolve};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 /// Name and version of what was profiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,6 +74,55 @@ impl Service {
     fn package(&self) -> Option<String> {
         let version = if self.version.is_empty() { "0" } else { &self.version };
         (!self.name.is_empty()).then(|| format!("{}-{version}", self.name))
+    }
+}
+
+/// Packages by build-id, from a file with a line for each: the build-id, a tab, and NAME-VERSION-RELEASE.
+#[derive(Debug, Default)]
+pub struct BuildIds {
+    path: Option<PathBuf>,
+    packages: RwLock<HashMap<String, String>>,
+}
+
+impl BuildIds {
+    /// Reads a file; without one, no build-id is known.
+    ///
+    /// # Errors
+    /// When it cannot be read, with the line that is none of these.
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        let build_ids = Self { path: path.map(Path::to_path_buf), packages: RwLock::default() };
+        build_ids.refresh()?;
+        Ok(build_ids)
+    }
+
+    /// Reads the file again. If that fails, what was read before stays.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn refresh(&self) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Error::new(ErrorCode::Io, error.to_string()));
+        let packages = text.and_then(|text| Self::parse(&text));
+        let packages = packages.map_err(|error| error.with_input(path.display().to_string()))?;
+        *self.packages.write().unwrap_or_else(PoisonError::into_inner) = packages;
+        Ok(())
+    }
+
+    fn parse(text: &str) -> Result<HashMap<String, String>> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let parts = lines.map(|(at, line)| {
+            let parts = line.split_once('\t');
+            let parts =
+                parts.filter(|(id, _)| !id.is_empty() && id.bytes().all(|digit| digit.is_ascii_hexdigit()));
+            let parts = parts.map(|(id, package)| (id.to_ascii_lowercase(), package.trim().to_owned()));
+            parts.ok_or_else(|| Error::at_line(at as u64 + 1, "not a build-id, a tab and a package"))
+        });
+        parts.collect()
+    }
+
+    fn package(&self, build_id: &str) -> Option<String> {
+        self.packages.read().unwrap_or_else(PoisonError::into_inner).get(build_id).cloned()
     }
 }
 
@@ -156,21 +209,28 @@ pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
     body
 }
 
-/// The profile of a recording, as text, with the package of its service.
+/// The profile of a recording, as text, with the packages of its libraries.
 ///
 /// # Errors
-/// Those of the readers; and when nothing names the package.
-pub fn profile_of(recording: Vec<u8>, service: &Service) -> Result<Vec<u8>> {
+/// Those of the readers; and when nothing names a package.
+pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &BuildIds) -> Result<Vec<u8>> {
     let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (mut profile, _unresolved) = resolve::resolve(&recording, &NoFiles)?;
-    let package = service.package().ok_or_else(|| {
-        Error::new(ErrorCode::NotInProfile, "nothing names the service that was profiled").with_hint(
-            "service.name and service.version of the resource; or /ingest?name=SERVICE{version=VERSION}",
-        )
-    })?;
+    let service = service.package();
     let labels: Vec<String> = profile.dsos().keys().cloned().collect();
+    let mut is_named = false;
     for label in labels {
-        profile.dso_mut(&label).package.get_or_insert_with(|| package.clone());
+        let facts = profile.dso_mut(&label);
+        let package =
+            facts.build_id.as_ref().and_then(|id| build_ids.package(id)).or_else(|| service.clone());
+        is_named |= package.is_some();
+        facts.package = package;
+    }
+    if !is_named {
+        return Err(Error::new(ErrorCode::NotInProfile, "nothing names the service that was profiled")
+            .with_hint(
+                "service.name and service.version of the resource; or /ingest?name=SERVICE{version=VERSION}",
+            ));
     }
     Ok(text::print(&profile).into_bytes())
 }
@@ -198,6 +258,19 @@ mod tests {
         let resource = [attribute("service.name", "web"), attribute("service.version", "7")].concat();
         assert_eq!(Service::of_otlp(&field(1, &field(1, &resource))), named("web", "7"));
         assert_eq!(Service::of_otlp(b"\xff\xff"), Service::default());
+    }
+
+    #[test]
+    fn build_ids_have_packages() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("build-ids");
+        std::fs::write(&path, "# libraries\n00FF\tlibq-1.2-3\n").unwrap();
+        let build_ids = BuildIds::open(Some(&path)).unwrap();
+        assert_eq!(build_ids.package("00ff").as_deref(), Some("libq-1.2-3"));
+        std::fs::write(&path, "00ff libq").unwrap();
+        let error = build_ids.refresh().unwrap_err();
+        assert_eq!(error.location(), Some(sediment_core::ErrorLocation::Line(1)));
+        assert!(build_ids.package("00ff").is_some() && build_ids.package("01").is_none());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::keeper::Kept;
 use super::log::Record;
 use super::metrics::Metrics;
 use super::packed::Packing;
-use super::push::{self, Service};
+use super::push::{self, BuildIds, Service};
 use super::server::{Bucket, Shared};
 use super::tokens::Sender;
 use crate::day::Day;
@@ -168,10 +168,10 @@ struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Ok(mut buckets) = self.shared.buckets.lock() {
-            if let Some(bucket) = buckets.get_mut(&self.submitter) {
-                bucket.open = bucket.open.saturating_sub(1);
-            }
+        if let Ok(mut buckets) = self.shared.buckets.lock()
+            && let Some(bucket) = buckets.get_mut(&self.submitter)
+        {
+            bucket.open = bucket.open.saturating_sub(1);
         }
     }
 }
@@ -277,6 +277,7 @@ enum Fault {
 /// Unpacks a body, makes a profile of it where it is none, and reads it.
 fn check(
     (keys, submitter): (&Keys, &str),
+    build_ids: &BuildIds,
     packing: Packing,
     bytes: Vec<u8>,
     form: &Form,
@@ -288,9 +289,11 @@ fn check(
         Form::Profile => Ok(bytes),
         Form::Otlp => {
             let service = Service::of_otlp(&bytes);
-            push::profile_of(bytes, &service)
+            push::profile_of(bytes, &service, build_ids)
         }
-        Form::Pprof(service, kind) => push::profile_of(push::part_of_form(kind, &bytes).to_vec(), service),
+        Form::Pprof(service, kind) => {
+            push::profile_of(push::part_of_form(kind, &bytes).to_vec(), service, build_ids)
+        }
     };
     let bytes = bytes.map_err(Fault::Reader)?;
     Submission::read(&bytes, &Named::default()).map_err(Fault::Reader)?;
@@ -298,7 +301,7 @@ fn check(
 }
 
 /// Validates and keeps a submission.
-async fn keep(shared: &Shared, headers: &HeaderMap, received: Received, form: Form) -> Response {
+async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, form: Form) -> Response {
     let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
         return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
@@ -306,8 +309,10 @@ async fn keep(shared: &Shared, headers: &HeaderMap, received: Received, form: Fo
     let Received { sender, bytes, packing, _room } = received;
     let (submitter, limit) = (sender.submitter.clone(), shared.settings.size);
     let is_imported = !matches!(form, Form::Profile);
-    let keys = shared.keys.clone();
-    let check = move || check((&keys, &submitter), packing, bytes, &form, limit);
+    let check = {
+        let shared = Arc::clone(shared);
+        move || check((&shared.keys, &submitter), &shared.build_ids, packing, bytes, &form, limit)
+    };
     let Ok(turn) = shared.validating.acquire().await else { return Refused::Busy.answer(shared) };
     let checked = tokio::task::spawn_blocking(check).await;
     drop(turn);

@@ -6,15 +6,16 @@ use super::health::{Health, Part};
 use super::keeper::{Handle, Keeper, Maintenance, Segments};
 use super::metrics::Metrics;
 use super::page::Pages;
+use super::push::BuildIds;
 use super::receive::{self, answer};
 use super::tokens::TokenFile;
 use crate::secret::Keys;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path as Segment, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -36,6 +38,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const LOOK: Duration = Duration::from_secs(1);
 /// Requests for pages that wait for one another.
 const WAITING_PAGES: usize = 64;
+/// Bytes of a page that are in memory for a client.
+const PIECE: usize = 32 * 1024;
 /// Threads that wait for files at most.
 const BLOCKING: usize = 128;
 
@@ -52,6 +56,8 @@ pub struct Settings {
     pub log: PathBuf,
     /// File of tokens.
     pub tokens: PathBuf,
+    /// File of the packages of build-ids, for what profilers push.
+    pub build_ids: Option<PathBuf>,
     /// Bytes of a submission at most.
     pub size: usize,
     /// Submissions of a submitter in a minute at most.
@@ -80,6 +86,7 @@ pub struct Settings {
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) tokens: TokenFile,
+    pub(super) build_ids: BuildIds,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
     pub(super) keeper: Handle,
@@ -89,7 +96,7 @@ pub(super) struct Shared {
     pub(super) buckets: Mutex<HashMap<String, Bucket>>,
     /// As many are validated at once as there are processors: more would only wait for one another, each with its memory.
     pub(super) validating: Semaphore,
-    pages: Pages,
+    pages: Arc<Pages>,
     waiting_pages: Semaphore,
 }
 
@@ -130,6 +137,7 @@ fn serve_with(
 ) -> Result<()> {
     let shared = Arc::new(Shared {
         tokens: TokenFile::open(&settings.tokens, keys)?,
+        build_ids: BuildIds::open(settings.build_ids.as_deref())?,
         metrics,
         health,
         keeper: keeper.handle(),
@@ -137,12 +145,12 @@ fn serve_with(
         room: Arc::new(Semaphore::new(settings.memory / 1024)),
         buckets: Mutex::default(),
         validating: Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)),
-        pages: Pages::new(
+        pages: Arc::new(Pages::new(
             &settings.place,
             settings.min_submitters,
             settings.shipped.clone(),
             &settings.log.join("published"),
-        )?,
+        )?),
         waiting_pages: Semaphore::new(WAITING_PAGES),
         settings: settings.clone(),
     });
@@ -169,7 +177,13 @@ fn serve_with(
 async fn look_at_tokens(shared: Arc<Shared>, mut hang_up: Signal) {
     loop {
         tokio::select! {
-            _ = hang_up.recv() => shared.tokens.refresh(true, &shared.health),
+            _ = hang_up.recv() => {
+                shared.tokens.refresh(true, &shared.health);
+                match shared.build_ids.refresh() {
+                    Ok(()) => shared.health.works(Part::BuildIds),
+                    Err(error) => shared.health.fails(Part::BuildIds, &error.to_string()),
+                }
+            }
             () = tokio::time::sleep(LOOK) => shared.tokens.refresh(false, &shared.health),
         }
     }
@@ -309,25 +323,45 @@ fn talk(
 const HTML: &str = "text/html; charset=utf-8";
 
 async fn packages(State(shared): State<Arc<Shared>>) -> Response {
-    page(&shared, shared.pages.list(), HTML).await
+    let list = async { Ok(shared.pages.list().await?.into_response()) };
+    page(&shared, list, HTML).await
 }
 
 async fn package(State(shared): State<Arc<Shared>>, Segment(package): Segment<String>) -> Response {
-    page(&shared, shared.pages.package(&package), HTML).await
+    page(&shared, of_file(&shared, &package, "html"), HTML).await
 }
 
 async fn profile(State(shared): State<Arc<Shared>>, Segment(package): Segment<String>) -> Response {
-    page(&shared, shared.pages.profile(&package), "text/vnd.graphviz; charset=utf-8").await
+    page(&shared, of_file(&shared, &package, "gv"), "text/vnd.graphviz; charset=utf-8").await
 }
 
-async fn page(shared: &Shared, making: impl Future<Output = Result<Bytes>>, kind: &'static str) -> Response {
+/// A published file, of which a client that reads slowly has one piece in memory.
+async fn of_file(shared: &Shared, package: &str, end: &str) -> Result<Response> {
+    let path = shared.pages.file(package, end).await?;
+    let failed = |error: std::io::Error| io(&error).with_input(path.display().to_string());
+    let file = tokio::fs::File::open(&path).await.map_err(failed)?;
+    let length = file.metadata().await.map_err(failed)?.len();
+    let pieces = Body::from_stream(futures::stream::try_unfold(file, |mut file| async move {
+        let mut piece = vec![0; PIECE];
+        let length = file.read(&mut piece).await?;
+        piece.truncate(length);
+        Ok::<_, std::io::Error>((length > 0).then_some((piece, file)))
+    }));
+    Ok(([(header::CONTENT_LENGTH, length)], pieces).into_response())
+}
+
+async fn page(
+    shared: &Shared,
+    making: impl Future<Output = Result<Response>>,
+    kind: &'static str,
+) -> Response {
     let Ok(_place) = shared.waiting_pages.try_acquire() else {
         let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "many wait for pages: try again");
         busy.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
         return busy;
     };
     match making.await {
-        Ok(text) => {
+        Ok(made) => {
             shared.health.works(Part::Pages);
             let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
             let headers = [
@@ -336,7 +370,7 @@ async fn page(shared: &Shared, making: impl Future<Output = Result<Bytes>>, kind
                 (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
                 (header::REFERRER_POLICY, "no-referrer"),
             ];
-            (headers, text).into_response()
+            (headers, made).into_response()
         }
         Err(error) if [ErrorCode::EmptyInput, ErrorCode::NotFound].contains(&error.code()) => {
             answer(StatusCode::NOT_FOUND, error.to_string())

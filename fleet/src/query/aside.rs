@@ -49,7 +49,7 @@ pub struct Aside {
 impl Aside {
     /// Finds out what stays.
     #[must_use]
-    pub fn of(said: &[Said]) -> Self {
+    pub fn of<'s>(said: impl IntoIterator<Item = &'s Said>) -> Self {
         let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
         let mut builds: BTreeMap<&str, BTreeMap<&str, BTreeSet<i32>>> = BTreeMap::new();
         for one in said {
@@ -98,8 +98,8 @@ impl Aside {
             self.builds.keys().enumerate().map(|(at, label)| (label.as_str(), bit_of_label(at))).collect();
         let of_function = |number: Option<u32>| {
             let key = number.and_then(|number| dictionary.function_at(number));
-            let nameless = key.filter(|key| address_of_nameless(&key.name).is_some());
-            nameless.and_then(|key| labels.get(key.dso.as_deref()?)).copied().unwrap_or(0)
+            let nameless = key.filter(|key| address_of_nameless(key.name).is_some());
+            nameless.and_then(|key| labels.get(key.dso?)).copied().unwrap_or(0)
         };
         let subjects = (0..).map_while(|number| dictionary.subject_at(number));
         subjects

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Engine`]: DataFusion, with the files of a dataset as its tables. It runs queries in this process, or has a cluster run them.
 
-use crate::dataset::catalog::{File, Table};
+use crate::dataset::catalog::File;
 use crate::dataset::store::Store;
-use crate::dataset::{Dataset, LENT, Selection, random, tables};
+use crate::dataset::submissions::none_selected;
+use crate::dataset::{LENT, random, tables};
 use datafusion::arrow::array::{ArrayRef, AsArray as _, Decimal128Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -106,8 +107,7 @@ impl Engine {
     /// When there are none, or the query engine refuses them.
     pub async fn table(&self, name: &str, store: &Store, files: &[&File], schema: &SchemaRef) -> Result<()> {
         if files.is_empty() {
-            return Err(Error::new(ErrorCode::EmptyInput, "no submission is selected")
-                .with_hint("sediment-fleet coverage DATASET lists packages, versions and days"));
+            return Err(none_selected());
         }
         let names = files.iter().map(|file| store.url(&file.name)).collect::<Result<Vec<String>>>()?;
         let options = ParquetReadOptions::default().schema(schema);
@@ -116,28 +116,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes the submissions of a selection the table `name`.
-    ///
-    /// # Errors
-    /// As [`Self::table`].
-    pub async fn submissions(&self, name: &str, dataset: &Dataset, selection: &Selection) -> Result<()> {
-        let files = dataset.files(Table::Submissions, selection);
-        let Some(condition) = selection.condition() else {
-            return self.table(name, &dataset.store, &files, &tables::submissions_schema()).await;
-        };
-        let all = format!("all_{name}");
-        self.table(&all, &dataset.store, &files, &tables::submissions_schema()).await?;
-        let query = format!("SELECT * FROM {all} WHERE {condition}");
-        let frame = self.context.sql(&query).await.map_err(|error| failed(&error))?;
-        self.context.register_table(name, frame.into_view()).map_err(|error| failed(&error))?;
-        Ok(())
-    }
-
-    /// Makes rows a table that a cluster reads, too: a file in the dataset's store, until [`Self::take_back`].
+    /// Makes rows a table. For a cluster it is a file in the dataset's store, until [`Self::take_back`].
     ///
     /// # Errors
     /// When the store fails, or the query engine refuses the rows.
     pub async fn lend(&self, name: &str, store: &Store, rows: &RecordBatch) -> Result<()> {
+        if self.is_embedded {
+            let done = self.context.register_batch(name, rows.clone());
+            return done.map(drop).map_err(|error| failed(&error));
+        }
         let file = format!("{LENT}/{}.parquet", random());
         let bytes = tables::parquet_of(&rows.schema(), std::slice::from_ref(rows))?;
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
@@ -233,18 +220,6 @@ impl Engine {
             Error::new(ErrorCode::Io, format!("{TRIES} times the cluster had no answer within {waited} s"))
                 .with_hint("look whether its executors run; for longer queries raise --retry-after")
         }))
-    }
-
-    /// Number of rows of a table, with a condition behind its name.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub async fn count(&self, table: &str) -> Result<u64> {
-        let rows = self.run(&format!("SELECT COUNT(*) AS count FROM {table}")).await?;
-        Ok(rows
-            .iter()
-            .map(|batch| batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>())
-            .sum::<i64>() as u64)
     }
 
     /// The plan of a query, as the query engine executes it.

@@ -123,7 +123,7 @@ async fn register(
     let mut files = dataset.files(Table::Facts, selection);
     files.extend(dataset.files(Table::Blocks, selection));
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
-    let counted = Counted::of(dataset, engine, selection, policy).await?;
+    let counted = Counted::of(dataset, selection, policy).await?;
     if counted.submissions >= MOST_SUBMISSIONS {
         return Err(Error::new(
             ErrorCode::Overflow,
@@ -314,7 +314,7 @@ fn assemble(
     counted: &Counted,
 ) -> Result<Profile> {
     let mut classes: BTreeMap<i32, (Assembly, Vec<Option<FunctionIndex>>)> = BTreeMap::new();
-    let is_rare = |subject: &Subject| {
+    let is_rare = |subject: &Subject<'_>| {
         [subject.function, subject.callee].into_iter().flatten().any(|function| rare.contains(&function))
     };
     // A library that has rare functions alone is as telling as these.
@@ -323,15 +323,15 @@ fn assemble(
         .filter(|_| !rare.is_empty())
         .filter_map(|sum| dictionary.subject_at(sum.subject))
         .filter(|subject| subject.kind == RowKind::Function && !is_rare(subject))
-        .filter_map(|subject| dictionary.function_at(subject.function?)?.dso.as_deref())
+        .filter_map(|subject| dictionary.function_at(subject.function?)?.dso)
         .collect();
     for sum in sums {
         let subject =
             dictionary.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
         let label = subject.detail.rsplit('\t').next().unwrap_or_default();
         let is_rare_library = subject.kind == RowKind::Library && !rare.is_empty() && !common.contains(label);
-        let is_other_build = !counted.aside.keeps_library(subject.kind, &subject.detail);
-        if is_rare_library || is_other_build || !rare.is_empty() && is_rare(subject) {
+        let is_other_build = !counted.aside.keeps_library(subject.kind, subject.detail);
+        if is_rare_library || is_other_build || !rare.is_empty() && is_rare(&subject) {
             continue;
         }
         let (assembly, functions) = classes
@@ -341,7 +341,7 @@ fn assemble(
             let number = function?;
             let known = functions.get_mut(number as usize)?;
             if known.is_none() {
-                *known = Some(assembly.profile().function(dictionary.function_at(number)?.clone()));
+                *known = Some(assembly.profile().function(dictionary.function_at(number)?.key()));
             }
             *known
         };
@@ -350,7 +350,7 @@ fn assemble(
             kind: subject.kind,
             function,
             callee,
-            detail: subject.detail.clone(),
+            detail: subject.detail.to_owned(),
             weight: sum.weight,
             first: sum.first,
         };

@@ -6,20 +6,16 @@
 //! of their version and host class and of their age. The library weighs classes after the query engine has added them up.
 
 use super::aside::{Aside, Said};
-use super::engine::Engine;
 use super::factors::{Factors, Scale};
-use super::sql;
+use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
 use crate::submission::Sums;
-use datafusion::arrow::array::{
-    Array as _, ArrayRef, AsArray as _, Decimal128Array, Int32Array, RecordBatch,
-};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type};
+use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int32Array, RecordBatch};
 use sediment_core::profile::SHARE_TOTAL;
 use sediment_core::profile::merge::Weight;
 use sediment_core::{Error, ErrorCode, Result};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -94,36 +90,16 @@ pub struct Row {
     pub aside: u32,
 }
 
-/// What a row of submissions says of its class.
-#[derive(Debug)]
-struct Submission {
-    number: i32,
-    submitter: i32,
-    host_class: String,
-    package: String,
-    version: String,
-    day: i32,
-    total: u128,
-    sums: Sums,
-    block_unit: Option<String>,
-    nameless: Option<String>,
-}
-
 impl Counted {
     /// Finds out what counts.
     ///
     /// # Errors
-    /// When nothing does, or the query engine fails.
-    pub async fn of(
-        dataset: &Dataset,
-        engine: &Engine,
-        selection: &Selection,
-        policy: &Policy,
-    ) -> Result<Self> {
-        engine.submissions("submissions", dataset, selection).await?;
-        let all = engine.count("submissions").await?;
-        let is_plain = policy.is_none() && selection.is_everything() && all > 0;
-        if is_plain && Aside::of(&kinds(engine).await?).is_nothing() {
+    /// When nothing does, or the store fails.
+    pub async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
+        let submissions = Submissions::of(dataset, selection).await?;
+        let kinds = Kinds::of(&submissions);
+        if policy.is_none() && selection.is_everything() && kinds.aside.is_nothing() {
+            let all = submissions.rows.len() as u64;
             return Ok(Self {
                 is_all: true,
                 submissions: all,
@@ -135,33 +111,42 @@ impl Counted {
                 rows: Vec::new(),
             });
         }
-        let found = submissions(engine, policy).await?;
+        Self::under(policy, &submissions, kinds)
+    }
+
+    fn under(policy: &Policy, submissions: &Submissions, mut kinds: Kinds) -> Result<Self> {
+        let found = within_caps(policy, &submissions.rows);
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {
             Error::new(ErrorCode::EmptyInput, "no submission counts")
                 .with_hint("select more, or raise the caps")
         })?;
-        Self::of_found(policy, &found, policy.until.unwrap_or(Day(newest)), all)
-    }
-
-    fn of_found(policy: &Policy, found: &[Submission], until: Day, meant: u64) -> Result<Self> {
-        let said = found.iter().map(Submission::kind).collect::<Vec<_>>();
-        let mut aside = Aside::of(&said);
-        let mut weights: BTreeMap<u64, i32> = BTreeMap::new();
+        let until = policy.until.unwrap_or(newest);
         let (mut classes, mut of_class, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        let mut groups: HashMap<(i32, &str, &str), u32> = HashMap::new();
+        let mut by_weight: BTreeMap<u64, i32> = BTreeMap::new();
+        let mut by_origin: HashMap<(u32, u32, Day), i32> = HashMap::new();
+        let mut groups: HashMap<(i32, u32, u32), u32> = HashMap::new();
         let mut totals: Vec<(u128, Sums)> = Vec::new();
-        for (submission, kind) in found.iter().zip(&said) {
-            let weight = weight(policy, submission, until)?;
-            let class = *weights.entry(weight.billionths()).or_insert_with(|| {
-                classes.push(weight);
-                of_class.push(0u64);
-                classes.len() as i32 - 1
-            });
+        for submission in &found {
+            let origin = (submission.version, submission.host_class, submission.day);
+            let class = match by_origin.get(&origin) {
+                Some(class) => *class,
+                None => {
+                    let [version, host_class] = [origin.0, origin.1].map(|word| submissions.text(word));
+                    let weight = weight(policy, version, host_class, (submission.day, until))?;
+                    let class = *by_weight.entry(weight.billionths()).or_insert_with(|| {
+                        classes.push(weight);
+                        of_class.push(0u64);
+                        classes.len() as i32 - 1
+                    });
+                    by_origin.insert(origin, class);
+                    class
+                }
+            };
             if let Some(count) = of_class.get_mut(class as usize) {
                 *count += 1;
             }
-            let key = (submission.submitter, submission.package.as_str(), submission.version.as_str());
+            let key = (submission.submitter, submission.package, submission.version);
             let next = groups.len() as u32;
             let group = *groups.entry(key).or_insert(next);
             if group as usize == totals.len() {
@@ -171,12 +156,12 @@ impl Counted {
                 *total += submission.total;
                 sums.add(&submission.sums);
             }
-            rows.push(Row { number: submission.number, class, group, aside: aside.meet(kind) });
+            rows.push(Row { number: submission.number, class, group, aside: kinds.meet(submission) });
         }
         let factors = totals.iter().map(|(total, sums)| Factors::of(*total, sums));
         let factors = if policy.by_recordings { Vec::new() } else { factors.collect() };
-        let submissions = rows.len() as u64;
-        let capped = meant.saturating_sub(submissions);
+        let capped = (submissions.rows.len() - rows.len()) as u64;
+        let (aside, submissions) = (kinds.aside, rows.len() as u64);
         Ok(Self { is_all: false, submissions, capped, classes, of_class, factors, aside, rows })
     }
 
@@ -224,85 +209,57 @@ impl Counted {
     }
 }
 
-/// What the submissions that are selected say of blocks and of functions without names.
-async fn kinds(engine: &Engine) -> Result<Vec<Said>> {
-    let mut found = Vec::new();
-    for batch in engine.run(sql::KINDS).await? {
-        let texts =
-            |column: usize| cast(batch.column(column), &DataType::Utf8).map_err(|error| defect(&error));
-        let (units, builds) = (texts(1)?, texts(2)?);
-        let submitters = batch.column(0).as_primitive::<Int32Type>();
-        for row in 0..batch.num_rows() {
-            found.push(Said::new(submitters.value(row), text(&units, row), text(&builds, row)));
-        }
-    }
-    Ok(found)
+/// What submissions say of blocks and of functions without names, each once, and what of it is set aside.
+struct Kinds {
+    said: HashMap<(i32, Option<u32>, Option<u32>), Said>,
+    aside: Aside,
 }
 
-fn text(column: &ArrayRef, row: usize) -> Option<String> {
-    (!column.is_null(row)).then(|| column.as_string::<i32>().value(row).to_owned())
+impl Kinds {
+    fn of(submissions: &Submissions) -> Self {
+        let mut said = HashMap::new();
+        for one in &submissions.rows {
+            let text = |number: Option<u32>| number.map(|number| submissions.text(number).to_owned());
+            let new = || Said::new(one.submitter, text(one.block_unit), text(one.nameless));
+            said.entry((one.submitter, one.block_unit, one.nameless)).or_insert_with(new);
+        }
+        let aside = Aside::of(said.values());
+        Self { said, aside }
+    }
+
+    /// Bits of what is left out of a submission, which is counted.
+    fn meet(&mut self, one: &KeptSubmission) -> u32 {
+        let said = self.said.get(&(one.submitter, one.block_unit, one.nameless));
+        said.map_or(0, |said| self.aside.meet(said))
+    }
 }
 
-impl Submission {
-    fn kind(&self) -> Said {
-        Said::new(self.submitter, self.block_unit.clone(), self.nameless.clone())
-    }
-}
-
-/// The submissions that caps let count.
-async fn submissions(engine: &Engine, policy: &Policy) -> Result<Vec<Submission>> {
-    let mut conditions = Vec::new();
-    for (column, cap) in [("submitter_total", policy.cap_submitter), ("class_total", policy.cap_host_class)] {
-        if let Some(cap) = cap {
-            conditions.push(format!("{column} <= {}", u128::from(cap) * SHARE_TOTAL));
-        }
-    }
-    let condition =
-        if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
-    let query = format!(
-        "SELECT submission, submitter, host_class, package, version, day, block_unit, nameless, total, calls, near, samples, blocks \
-         FROM ({}) AS capped{condition} ORDER BY submission",
-        sql::CAPPED
-    );
-    let mut found = Vec::new();
-    for batch in engine.run(&query).await? {
-        let column =
-            |column: usize, to: &DataType| cast(batch.column(column), to).map_err(|error| defect(&error));
-        let [classes, packages, versions, units, builds] =
-            [2, 3, 4, 6, 7].map(|at| column(at, &DataType::Utf8));
-        let (classes, packages, versions, units, builds) = (classes?, packages?, versions?, units?, builds?);
-        let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>();
-        let days = batch.column(5).as_primitive::<Date32Type>();
-        let counts =
-            (8..13).map(|at| column(at, &DataType::Decimal128(38, 0))).collect::<Result<Vec<ArrayRef>>>()?;
-        for row in 0..batch.num_rows() {
-            let count = |at: usize| {
-                let column = counts.get(at).map(|column| column.as_primitive::<Decimal128Type>().value(row));
-                column.and_then(|count| u128::try_from(count).ok()).unwrap_or(0)
-            };
-            found.push(Submission {
-                number: numbers(0).value(row),
-                submitter: numbers(1).value(row),
-                host_class: text(&classes, row).unwrap_or_default(),
-                package: text(&packages, row).unwrap_or_default(),
-                version: text(&versions, row).unwrap_or_default(),
-                day: days.value(row),
-                total: count(0),
-                sums: Sums { calls: count(1), near: count(2), samples: count(3), blocks: count(4) },
-                block_unit: text(&units, row),
-                nameless: text(&builds, row),
-            });
-        }
-    }
-    Ok(found)
+/// The submissions that caps let count, by number: of each submitter and class of hosts the newest.
+fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
+    let mut rows = all.to_vec();
+    rows.sort_unstable_by_key(|row| Reverse((row.day, row.number)));
+    let (mut of_submitters, mut of_classes) = (HashMap::new(), HashMap::new());
+    let is_within = |sum: &mut u128, total: u128, cap: Option<u32>| {
+        *sum += total;
+        cap.is_none_or(|cap| *sum <= u128::from(cap) * SHARE_TOTAL)
+    };
+    rows.retain(|row| {
+        let of_submitter = of_submitters.entry(row.submitter).or_default();
+        let of_class = of_classes.entry(row.host_class).or_default();
+        // Both sums grow, whichever cap excludes it.
+        is_within(of_submitter, row.total, policy.cap_submitter)
+            & is_within(of_class, row.total, policy.cap_host_class)
+    });
+    rows.sort_unstable_by_key(|row| row.number);
+    rows
 }
 
 /// Weight of a submission: that of its version, its host class and its age multiplied, each product rounded down to billionths.
-fn weight(policy: &Policy, submission: &Submission, until: Day) -> Result<Weight> {
+fn weight(policy: &Policy, version: &str, host_class: &str, (day, until): (Day, Day)) -> Result<Weight> {
     let billionths = |weight: Option<&Weight>| weight.map_or(ONE, |weight| u128::from(weight.billionths()));
-    let version = billionths(policy.versions.get(&submission.version));
-    let class = billionths(policy.host_classes.get(&submission.host_class));
-    let age = u32::try_from(until.0.saturating_sub(submission.day)).unwrap_or(0);
+    let version = billionths(policy.versions.get(version));
+    let class = billionths(policy.host_classes.get(host_class));
+    let age = u32::try_from(until.0.saturating_sub(day.0)).unwrap_or(0);
     let decayed = policy.half_life.map_or(ONE, |half_life| decayed(age, half_life));
     let product = version * class / ONE * decayed / ONE;
     Weight::parse(&format!("{}.{:09}", product / ONE, product % ONE))
@@ -313,28 +270,6 @@ fn decayed(age: u32, half_life: u32) -> u128 {
     let half_life = half_life.max(1);
     let whole = ONE.checked_shr(age / half_life).unwrap_or(0);
     whole - whole / 2 * u128::from(age % half_life) / u128::from(half_life)
-}
-
-impl Selection {
-    /// The condition of a query for its submissions; None for all.
-    #[must_use]
-    pub fn condition(&self) -> Option<String> {
-        let mut conditions = Vec::new();
-        conditions.extend(self.package.as_ref().map(|package| format!("package = {}", quoted(package))));
-        if !self.versions.is_empty() {
-            let versions: Vec<String> = self.versions.iter().map(|version| quoted(version)).collect();
-            conditions.push(format!("version IN ({})", versions.join(", ")));
-        }
-        conditions.extend(self.since.map(|since| format!("day >= DATE '{since}'")));
-        conditions.extend(self.before.map(|before| format!("day < DATE '{before}'")));
-        conditions.extend(self.arch.as_ref().map(|arch| format!("arch = {}", quoted(arch))));
-        (!conditions.is_empty()).then(|| conditions.join(" AND "))
-    }
-}
-
-/// A text in a query.
-pub(crate) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn defect(error: &dyn std::fmt::Display) -> Error {
@@ -354,7 +289,26 @@ mod tests {
     }
 
     #[test]
-    fn texts_in_queries_are_quoted() {
-        assert_eq!(quoted("x86_64' OR 1=1"), "'x86_64'' OR 1=1'");
+    fn the_newest_count_within_both_caps() {
+        let row = |number: i32, submitter: i32, host_class: u32, day: i32| KeptSubmission {
+            number,
+            submitter,
+            host_class,
+            package: 0,
+            version: 0,
+            day: Day(day),
+            total: SHARE_TOTAL,
+            inputs: 1,
+            sums: Sums::default(),
+            block_unit: None,
+            nameless: None,
+        };
+        let all = [row(0, 1, 0, 5), row(1, 1, 0, 4), row(2, 2, 0, 4), row(3, 3, 1, 4), row(4, 1, 0, 5)];
+        let numbers = |policy: &Policy| -> Vec<i32> {
+            within_caps(policy, &all).iter().map(|row| row.number).collect()
+        };
+        assert_eq!(numbers(&Policy::default()), [0, 1, 2, 3, 4]);
+        assert_eq!(numbers(&Policy { cap_submitter: Some(1), ..Policy::default() }), [2, 3, 4]);
+        assert_eq!(numbers(&Policy { cap_host_class: Some(3), ..Policy::default() }), [0, 2, 3, 4]);
     }
 }

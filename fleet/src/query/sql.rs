@@ -8,9 +8,6 @@ use super::factors::Scale;
 pub const SUMS: &str = "SELECT subject, SUM(weight) AS weight, MIN(first_use) AS first_use \
      FROM facts GROUP BY subject";
 
-/// What submissions say of their kind, each once.
-pub const KINDS: &str = "SELECT DISTINCT submitter, block_unit, nameless FROM submissions";
-
 /// The weight of a row as it is.
 pub const WEIGHT: &str = "weight";
 
@@ -55,18 +52,6 @@ pub fn joined_sums_by_class(by_submitter: bool) -> String {
 /// [`SUBMITTERS`] for such engines: `open_subjects` has the subjects.
 pub const JOINED_SUBMITTERS: &str = "SELECT f.subject, f.submitter FROM facts f JOIN counted c ON f.submission = c.submission \
      JOIN open_subjects o ON f.subject = o.subject GROUP BY f.subject, f.submitter";
-
-/// Submissions in the order in which caps let them count: of each submitter and class of hosts the newest first.
-pub const CAPPED: &str = "SELECT submission, submitter, host_class, package, version, day, total, calls, near, samples, blocks, block_unit, nameless, \
-     ROW_NUMBER() OVER (PARTITION BY submitter ORDER BY day DESC, submission DESC) AS of_submitter, \
-     SUM(total) OVER (PARTITION BY submitter ORDER BY day DESC, submission DESC ROWS UNBOUNDED PRECEDING) AS submitter_total, \
-     SUM(total) OVER (PARTITION BY host_class ORDER BY day DESC, submission DESC ROWS UNBOUNDED PRECEDING) AS class_total \
-     FROM submissions";
-
-/// Submissions by version and day.
-pub const COVERAGE: &str = "SELECT package, version, MIN(day) AS first_day, MAX(day) AS last_day, COUNT(*) AS submissions, \
-     COUNT(DISTINCT submitter) AS submitters, COUNT(DISTINCT host_class) AS host_classes, SUM(inputs) AS recordings \
-     FROM submissions GROUP BY package, version ORDER BY package, version";
 
 /// Weight of calls into each function by submitter, and of samples.
 pub const BY_SUBMITTER: &str = "SELECT f.submitter, f.subject, SUM(f.weight) AS weight \

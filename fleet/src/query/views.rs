@@ -7,11 +7,12 @@ use super::policy::Policy;
 use super::sql;
 use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::Dictionary;
+use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
-use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array, RecordBatch};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type};
 use sediment_core::callgraph::FunctionId;
 use sediment_core::profile::difference::difference;
 use sediment_core::profile::rows::RowKind;
@@ -20,6 +21,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::order::predicted_misses;
 use sediment_order::order::{OrderRequest, Selection as Functions, compute};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Submissions of one version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,36 +42,30 @@ pub struct Covered {
     pub recordings: u64,
 }
 
-/// What a dataset has, by package and version.
-///
-/// # Errors
-/// When nothing is selected, or the query engine fails.
-pub async fn coverage(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Covered>> {
-    engine.submissions("submissions", dataset, selection).await?;
-    let mut covered = Vec::new();
-    for batch in engine.run(sql::COVERAGE).await? {
-        let as_type =
-            |column: usize, to: &DataType| cast(batch.column(column), to).map_err(|error| defect(&error));
-        let (packages, versions) = (as_type(0, &DataType::Utf8)?, as_type(1, &DataType::Utf8)?);
-        let numbers = (4..8).map(|column| as_type(column, &DataType::Int64)).collect::<Result<Vec<_>>>()?;
-        for row in 0..batch.num_rows() {
-            let day = |column: usize| Day(batch.column(column).as_primitive::<Date32Type>().value(row));
-            let number = |at: usize| {
-                let column = numbers.get(at).map(|column| column.as_primitive::<Int64Type>().value(row));
-                column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
-            };
-            covered.push(Covered {
-                package: packages.as_string::<i32>().value(row).to_owned(),
-                version: versions.as_string::<i32>().value(row).to_owned(),
-                days: (day(2), day(3)),
-                submissions: number(0),
-                submitters: number(1),
-                host_classes: number(2),
-                recordings: number(3),
-            });
-        }
+/// What submissions cover, by package and version.
+#[must_use]
+pub fn coverage(submissions: &Submissions) -> Vec<Covered> {
+    let mut covered: BTreeMap<(&str, &str), Vec<&KeptSubmission>> = BTreeMap::new();
+    for one in &submissions.rows {
+        let key = (submissions.text(one.package), submissions.text(one.version));
+        covered.entry(key).or_default().push(one);
     }
-    Ok(covered)
+    let of_version = |((package, version), all): ((&str, &str), Vec<&KeptSubmission>)| {
+        let distinct = |of: fn(&KeptSubmission) -> u32| {
+            all.iter().map(|one| of(one)).collect::<HashSet<u32>>().len() as u64
+        };
+        let days = || all.iter().map(|one| one.day);
+        Covered {
+            package: package.to_owned(),
+            version: version.to_owned(),
+            days: (days().min().unwrap_or(Day(0)), days().max().unwrap_or(Day(0))),
+            submissions: all.len() as u64,
+            submitters: distinct(|one| one.submitter as u32),
+            host_classes: distinct(|one| one.host_class),
+            recordings: all.iter().map(|one| one.inputs).sum(),
+        }
+    };
+    covered.into_iter().map(of_version).collect()
 }
 
 /// How far use has moved from a shipped profile.
@@ -120,8 +116,7 @@ pub async fn drift(
 pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
     let fresh = compute(now, &Functions::Everything, &OrderRequest::default())?;
     let stale = compute(shipped, &Functions::Everything, &OrderRequest::default())?;
-    let ids: HashMap<&FunctionKey, FunctionId> =
-        fresh.built.table.names().map(|(key, id)| (key, id)).collect();
+    let ids: HashMap<&FunctionKey, FunctionId> = fresh.built.table.names().collect();
     let names: HashMap<FunctionId, &FunctionKey> =
         stale.built.table.names().map(|(key, id)| (id, key)).collect();
     let new: Vec<FunctionId> = fresh.order.functions().collect();
@@ -156,10 +151,16 @@ pub struct Outlier {
 pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Outlier>> {
     let files = dataset.files(Table::Facts, selection);
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
-    engine.submissions("counted", dataset, selection).await?;
+    let submissions = Submissions::of(dataset, selection).await?;
+    let numbers: ArrayRef =
+        Arc::new(Int32Array::from_iter_values(submissions.rows.iter().map(|one| one.number)));
+    let counted = RecordBatch::try_from_iter([("submission", numbers)]).map_err(|error| defect(&error))?;
+    engine.lend("counted", &dataset.store, &counted).await?;
     let dictionary = dataset.dictionary().await?;
     let mut of_submitter: BTreeMap<i32, HashMap<Call, u128>> = BTreeMap::new();
-    for batch in engine.run(sql::BY_SUBMITTER).await? {
+    let sums = engine.run(sql::BY_SUBMITTER).await;
+    engine.take_back(&dataset.store).await?;
+    for batch in sums? {
         let weights = cast(batch.column(2), &DataType::Decimal128(38, 0)).map_err(|error| defect(&error))?;
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
         let weights = weights.as_primitive::<Decimal128Type>().values();

@@ -7,10 +7,13 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A page stays as it was published until as many submitters changed it as it needs.
+/// A page stays as it was published until as many new submitters changed it as it needs.
 #[test]
-fn pages_are_published_again_once_enough_submitters_changed_them() {
-    let site = Site::new();
+fn pages_are_published_again_once_enough_new_submitters_changed_them() {
+    let mut site = Site::new();
+    let file = site.folder.path().join("tokens").display().to_string();
+    site.tokens
+        .extend(["carol", "dave"].map(|name| run(&["token", &file, name, "desktop"]).trim().to_owned()));
     let intake = site.start(&["--every", "1", "--min-submitters", "2"]);
     let taken_up = |intake: &Intake, number| intake.wait_for("compactions_total", number);
     assert_eq!(status(&intake.post(&site.tokens[0], "", &profile(0))), "201");
@@ -22,17 +25,24 @@ fn pages_are_published_again_once_enough_submitters_changed_them() {
     taken_up(&intake, 2);
     let first = intake.get("/packages/prog/profile.gv");
     assert!(first.contains("inputs=2"), "{first}");
-    assert_eq!(status(&intake.post(&site.tokens[0], "", &profile(2))), "201");
-    taken_up(&intake, 3);
     let body = |answer: &str| answer.split_once("\r\n\r\n").unwrap().1.to_owned();
-    assert_eq!(body(&intake.get("/packages/prog/profile.gv")), body(&first));
+    let stays = |intake: &Intake| {
+        assert_eq!(body(&intake.get("/packages/prog/profile.gv")), body(&first));
+    };
+    // Those of the page cannot have it published again, and one more is not enough.
+    for (number, token) in [(2, 0), (3, 1), (4, 2)] {
+        assert_eq!(status(&intake.post(&site.tokens[token], "", &profile(number))), "201");
+    }
+    taken_up(&intake, 3);
+    intake.wait_for("accepted_total", 5);
+    stays(&intake);
     intake.stop();
     // Not even after a restart.
     let intake = site.start(&["--every", "1", "--min-submitters", "2"]);
-    assert_eq!(body(&intake.get("/packages/prog/profile.gv")), body(&first));
-    assert_eq!(status(&intake.post(&site.tokens[1], "", &profile(3))), "201");
+    stays(&intake);
+    assert_eq!(status(&intake.post(&site.tokens[3], "", &profile(5))), "201");
     taken_up(&intake, 1);
-    assert!(intake.get("/packages/prog/profile.gv").contains("inputs=4"));
+    assert!(intake.get("/packages/prog/profile.gv").contains("inputs=6"));
     intake.stop();
 }
 
@@ -84,14 +94,15 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A profile as pprof: main calls work.
-fn pprof() -> Vec<u8> {
-    let strings = ["", "samples", "count", "/usr/bin/web", "main", "work"];
+/// A profile as pprof of a program with this build-id: main calls work.
+fn pprof(build_id: &str) -> Vec<u8> {
+    let strings = ["", "samples", "count", "/usr/bin/web", "main", "work", build_id];
     let mut bytes = field(1, &[number(1, 1), number(2, 2)].concat());
     bytes.extend(field(2, &[field(1, &[2, 1]), field(2, &[30])].concat()));
     bytes.extend(field(
         3,
-        &[number(1, 1), number(2, 0x40_0000), number(3, 0x50_0000), number(5, 3), number(7, 1)].concat(),
+        &[number(1, 1), number(2, 0x40_0000), number(3, 0x50_0000), number(5, 3), number(6, 6), number(7, 1)]
+            .concat(),
     ));
     for function in 1..3u64 {
         let line = field(4, &[number(1, function), number(2, 7)].concat());
@@ -111,7 +122,9 @@ fn pprof() -> Vec<u8> {
 #[test]
 fn profilers_push_what_they_recorded() {
     let site = Site::new();
-    let intake = site.start(&[]);
+    let build_ids = site.folder.path().join("build-ids");
+    std::fs::write(&build_ids, "00ff\tserver-3-4\n").unwrap();
+    let intake = site.start(&["--build-ids", build_ids.to_str().unwrap()]);
     let send = |path: &str, body: &[u8]| {
         let mut request = format!(
             "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n",
@@ -122,15 +135,17 @@ fn profilers_push_what_they_recorded() {
         request.extend(body);
         intake.raw(&request)
     };
-    let answer = send("/ingest?name=web.cpu%7Bversion%3D1.2-3%7D&format=pprof", &pprof());
+    let answer = send("/ingest?name=web.cpu%7Bversion%3D1.2-3%7D&format=pprof", &pprof("aa"));
     assert_eq!(status(&answer), "201", "{answer}");
     // Nothing names a package.
-    assert_eq!(status(&send("/ingest?format=pprof", &pprof())), "422");
+    assert_eq!(status(&send("/ingest?format=pprof", &pprof("aa"))), "422");
+    // The build-id does.
+    assert_eq!(status(&send("/ingest?format=pprof", &pprof("00ff"))), "201");
     assert_eq!(status(&send("/v1development/profiles", b"\xff\xff")), "422");
-    assert_eq!(intake.metric("imported_total"), 1);
+    assert_eq!(intake.metric("imported_total"), 2);
     intake.stop();
     let coverage = run(&["coverage", &site.dataset()]);
-    assert!(coverage.contains("\nweb\t1.2-3\t1\t"), "{coverage}");
+    assert!(coverage.contains("\nweb\t1.2-3\t1\t") && coverage.contains("\nserver\t3-4\t1\t"), "{coverage}");
     let merged = merge_of(&site.dataset(), site.folder.path(), &[]);
     assert!(merged.contains("\"main\" -> \"work\""), "{merged}");
 }
@@ -222,6 +237,29 @@ fn slow_clients_do_not_delay_others() {
     honest(1000);
     drop(unread);
     assert!(intake.metric("made_room_total") > 0);
+    intake.stop();
+}
+
+/// A token that sends invented names takes no more memory than a host has, and no time of others.
+#[test]
+fn invented_names_take_little_memory() {
+    let site = Site::new();
+    let intake = site.start(&["--every", "1", "--min-submitters", "1"]);
+    assert_eq!(status(&intake.post(&site.tokens[0], "", &profile(0))), "201");
+    for turn in 0..4 {
+        let names = (0..100_000).map(|at| format!("\"f{turn}_{at}\" -> \"f{turn}_{}\" [count=1];\n", at + 1));
+        let text = format!(
+            "digraph {{ graph [sediment=2, unit=calls, total=100000, arch=\"x86_64\"]; subgraph cluster0 {{ graph [label=\"junk\", package=\"junk-1-1\"]; \"f{turn}_0\"; }} {} }}",
+            names.collect::<String>()
+        );
+        assert_eq!(status(&intake.post(&site.tokens[1], "", &text)), "201");
+    }
+    intake.wait_for("compactions_total", 2);
+    assert_eq!(status(&intake.get("/packages/prog")), "200");
+    let facts = std::fs::read_to_string(format!("/proc/{}/status", intake.child.id())).unwrap();
+    let peak = facts.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().split(' ').next().unwrap().parse().unwrap();
+    assert!(peak < 256 << 10, "{peak} KiB");
     intake.stop();
 }
 

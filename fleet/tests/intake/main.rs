@@ -221,7 +221,7 @@ fn killed_at_any_moment_everything_acknowledged_is_there() {
     let mut acknowledged = Vec::new();
     let mut number = 0;
     for round in 0..20u64 {
-        let intake = site.start(&["--every", "1", "--rate", "100000"]);
+        let intake = site.start(&["--every", "1", "--maintain-every", "1", "--rate", "100000"]);
         let until = Instant::now() + Duration::from_millis(60 + round * 97 % 1500);
         let address = intake.address;
         let tokens = &site.tokens;

@@ -18,8 +18,9 @@ pub(crate) fn profile(number: u64) -> String {
     let with_blocks = number.is_multiple_of(3);
     let (blocks, header) = if with_blocks { (3, ", blocks_total=1000") } else { (2, "") };
     let mut text = format!(
-        "digraph Callgraph {{ graph [sediment={blocks}, source=\"perf\", unit=calls, total={}, arch=\"x86_64\", inputs=1{header}];\n",
-        10_000 + below(1000)
+        "digraph Callgraph {{ graph [sediment={blocks}, source=\"perf\", unit=calls, total={}, arch=\"x86_64\", inputs=1, covered=0.9{}{header}];\n",
+        10_000 + below(1000),
+        below(10)
     );
     let _ = writeln!(
         text,

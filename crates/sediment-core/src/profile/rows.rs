@@ -13,6 +13,7 @@
 //! Counters of instrumentation have no rows, because they are not single integers.
 
 use super::blocks::{BlockCounts, BlockUnit, GraphCounts};
+use super::quality::RecordingQuality;
 use super::text::words::{BLOCK_UNITS, HEATS, KINDS, Spellings, spelling, value};
 use super::{DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Millionths, Profile, WeightUnit};
 use crate::error::{Error, ErrorCode, Result};
@@ -30,6 +31,8 @@ pub enum RowKind {
     Source,
     /// A machine architecture, in the detail.
     Arch,
+    /// A share of the calls that the recordings have, in the detail.
+    Quality,
     /// A DSO: its label, build-id and package are the detail.
     Library,
     /// A function; its weight is samples.
@@ -52,11 +55,12 @@ pub enum RowKind {
 
 impl RowKind {
     /// Each kind with its spelling in tables.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::Total, "total"),
         (Self::Inputs, "inputs"),
         (Self::Source, "source"),
         (Self::Arch, "arch"),
+        (Self::Quality, "quality"),
         (Self::Library, "library"),
         (Self::Function, "function"),
         (Self::Call, "call"),
@@ -117,6 +121,11 @@ pub fn rows(profile: &Profile) -> Vec<ProfileRow> {
     for (kind, list) in [(RowKind::Source, &profile.source), (RowKind::Arch, &profile.arch)] {
         for entry in list {
             add(kind, None, None, entry.clone(), None, None);
+        }
+    }
+    for (name, share) in [("covered", profile.quality.covered), ("uncertain", profile.quality.uncertain)] {
+        if let Some(Millionths(share)) = share {
+            add(RowKind::Quality, None, None, format!("{name}={share}"), None, None);
         }
     }
     for (label, facts) in &profile.dsos {
@@ -266,6 +275,7 @@ impl Assembly {
             RowKind::Arch => {
                 self.profile.arch.insert(accepted(detail).ok_or_else(broken)?);
             }
+            RowKind::Quality => self.profile.quality.append(&quality(detail).ok_or_else(broken)?),
             RowKind::Library => {
                 let (label, facts) = library(detail).ok_or_else(broken)?;
                 match self.libraries.get_mut(&label) {
@@ -372,6 +382,16 @@ fn accepted(text: &str) -> Option<String> {
 /// Returns the value with this spelling.
 fn word<T: Copy, const N: usize>(words: &Spellings<T, N>, text: &str) -> Option<T> {
     value(words, "", text.as_bytes()).ok()
+}
+
+fn quality(detail: &str) -> Option<RecordingQuality> {
+    let (name, share) = detail.split_once('=')?;
+    let share = Some(Millionths(share.parse().ok().filter(|share| *share <= 1_000_000)?));
+    match name {
+        "covered" => Some(RecordingQuality { covered: share, ..RecordingQuality::default() }),
+        "uncertain" => Some(RecordingQuality { uncertain: share, ..RecordingQuality::default() }),
+        _ => None,
+    }
 }
 
 fn library(detail: &str) -> Option<(String, DsoFacts)> {

@@ -6,6 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use sediment_core::profile::blocks::{BlockCounts, GraphCounts};
 use sediment_core::profile::counters::{ArcCounters, CounterVariant, VariantCounts};
+use sediment_core::profile::quality::RecordingQuality;
 use sediment_core::profile::values::Top;
 use sediment_core::profile::{
     CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL,
@@ -21,6 +22,7 @@ pub(crate) struct ProfileParts {
     pub total: u128,
     pub arch: BTreeSet<String>,
     pub inputs: Option<u64>,
+    pub quality: RecordingQuality,
     pub clusters: BTreeMap<String, DsoFacts>,
     pub functions: Vec<(FunctionKey, FunctionFacts)>,
     /// Caller and callee as indices of `functions`.
@@ -36,6 +38,7 @@ impl ProfileParts {
         profile.total = self.total;
         profile.arch = self.arch.clone();
         profile.inputs = self.inputs;
+        profile.quality = self.quality;
         let turned = |length: usize| -> Vec<usize> {
             let mut order: Vec<usize> = (0..length).collect();
             if length > 0 {
@@ -188,9 +191,11 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> 
         WeightUnit::Calls => prop_oneof![1..100u128, Just((1 << 78) - 1), 1..1u128 << 70].boxed(),
         WeightUnit::Share => prop_oneof![Just(SHARE_TOTAL), 1..20 * SHARE_TOTAL].boxed(),
     };
-    let header = (entries(), total, entries(), option::of(0..9u64));
+    let share = || option::of((0..=1_000_000u128).prop_map(Millionths));
+    let quality = (share(), share()).prop_map(|(covered, uncertain)| RecordingQuality { covered, uncertain });
+    let header = (entries(), total, entries(), option::of(0..9u64), quality);
     (header, btree_map(base(), cluster, 0..4), btree_map(key(), function_facts(unit), 0..9), edges).prop_map(
-        move |((source, total, arch, inputs), mut clusters, functions, mut edges)| {
+        move |((source, total, arch, inputs, quality), mut clusters, functions, mut edges)| {
             // The DSO of a single build may have functions without names.
             if clusters.contains_key(STRIPPED)
                 || functions.keys().any(|key| key.dso.as_deref() == Some(STRIPPED))
@@ -208,7 +213,7 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> 
             // The counted calls are part of the total.
             let most = edges.iter().filter_map(|(_, _, facts)| facts.count).max();
             let total = total.max(most.unwrap_or(0));
-            ProfileParts { source, unit, total, arch, inputs, clusters, functions, edges }
+            ProfileParts { source, unit, total, arch, inputs, quality, clusters, functions, edges }
         },
     )
 }

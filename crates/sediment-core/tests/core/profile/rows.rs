@@ -89,6 +89,8 @@ fn kinds_are_spelled_once() {
 #[test]
 fn rows_of_no_profile_are_errors() {
     for (kind, detail) in [
+        (RowKind::Quality, "covered=1000001"),
+        (RowKind::Quality, "speed=1"),
         (RowKind::Library, "build_id=1"),
         (RowKind::Library, "build_id=1g package=p\tlib"),
         (RowKind::Library, "package=p\t../lib"),
