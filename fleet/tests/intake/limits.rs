@@ -240,29 +240,6 @@ fn slow_clients_do_not_delay_others() {
     intake.stop();
 }
 
-/// A token that sends invented names takes no more memory than a host has, and no time of others.
-#[test]
-fn invented_names_take_little_memory() {
-    let site = Site::new();
-    let intake = site.start(&["--every", "1", "--min-submitters", "1"]);
-    assert_eq!(status(&intake.post(&site.tokens[0], "", &profile(0))), "201");
-    for turn in 0..4 {
-        let names = (0..100_000).map(|at| format!("\"f{turn}_{at}\" -> \"f{turn}_{}\" [count=1];\n", at + 1));
-        let text = format!(
-            "digraph {{ graph [sediment=2, unit=calls, total=100000, arch=\"x86_64\"]; subgraph cluster0 {{ graph [label=\"junk\", package=\"junk-1-1\"]; \"f{turn}_0\"; }} {} }}",
-            names.collect::<String>()
-        );
-        assert_eq!(status(&intake.post(&site.tokens[1], "", &text)), "201");
-    }
-    intake.wait_for("compactions_total", 2);
-    assert_eq!(status(&intake.get("/packages/prog")), "200");
-    let facts = std::fs::read_to_string(format!("/proc/{}/status", intake.child.id())).unwrap();
-    let peak = facts.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak: u64 = peak.trim().split(' ').next().unwrap().parse().unwrap();
-    assert!(peak < 256 << 10, "{peak} KiB");
-    intake.stop();
-}
-
 /// A log is of one dataset and one intake.
 #[test]
 fn two_datasets_do_not_share_a_log() {
