@@ -40,6 +40,9 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
             let _ = writeln!(text, "{line}{hash:08x}\t{graph}");
         }
     }
+    if text.is_empty() {
+        return (format!("{HEADER}\n"), skipped);
+    }
     (format!("{HEADER}\n\t\t00000000\t1={executions}\n{text}"), skipped)
 }
 

@@ -135,7 +135,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         (Some(gain), _) => {
             let name =
                 arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
-            format!("{name}: {}\n\n", forecast.in_words(gain))
+            let is_open = !gain.fits() && !gain.is_nothing() && gain::worth(gain, &profile).is_none();
+            let time = if is_open { UNKNOWN_TIME } else { "" };
+            format!("{name}: {}\n{time}\n", forecast.in_words(gain))
         }
         (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n\n".to_owned(),
         (None, true) if !program.has_calls() => format!("{}\n\n", gain::NO_FORECAST),
@@ -152,6 +154,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     ui.result(&text)?;
     Ok(share::judge(placed, arguments.min_coverage, ui))
 }
+
+/// Message for a profile that limits no CPU time.
+const UNKNOWN_TIME: &str = "What this is worth in CPU time is unknown: a recording with --method valgrind gives an upper limit, and sediment optimize measures it.\n";
 
 /// Inputs of orders and scores.
 struct PredictionInputs<'a> {

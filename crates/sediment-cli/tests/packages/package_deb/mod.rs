@@ -148,7 +148,7 @@ fn graphs() {
     assert!(words(&output).contains("/nowhere.so is missing"), "{}", words(&output));
 }
 
-/// A path that GCC assumes to be likely, but that the recorded run does not take.
+/// A path that the recorded run does not take, and that GCC does not assume to be cold.
 const WORK: &str = include_str!("../../projects/unlikely.c");
 
 /// Builds the packages with the compilers of a plugin; returns the output of the build.

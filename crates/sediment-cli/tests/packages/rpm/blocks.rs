@@ -5,7 +5,7 @@ use crate::rpm::{RpmPackage, said_when_done};
 use crate::running::{done, sediment};
 use std::process::Command;
 
-/// A path that GCC assumes to be likely, but that no run takes.
+/// A path that no run takes, and that GCC does not assume to be cold.
 const WORK: &str = include_str!("../../projects/unlikely.c");
 
 /// Definition of a macro with the folder of the scripts that load the plugin.

@@ -250,7 +250,11 @@ pub fn tools(project: &OptimizedProject, by_gcc: bool) -> PathBuf {
 /// Pastes a recipe into a copy of the project: its build makes the shipped code.
 pub fn makes(copy: &Path, recipe: &Value, build: &str, program: &str, shipped: &Path) {
     paste_text(copy, recipe, build);
-    assert!(code_of(&copy.join(program)) == code_of(shipped), "not the shipped code: {recipe}");
+    assert!(
+        code_of(&copy.join(program)) == code_of(shipped),
+        "{}: not the shipped code: {recipe}",
+        copy.display()
+    );
 }
 
 /// The profile of a level has the counts that it needs, of C and of Rust.
