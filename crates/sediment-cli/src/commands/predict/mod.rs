@@ -24,7 +24,7 @@ use sediment_order::model::cores::{CORES, Core, core_of};
 use sediment_order::model::{self, AssumedLayout, CoreMisses, Geometry, HotPages, Score, StartFaults};
 use sediment_order::order::algorithms::affinity::WeightedTrace;
 use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, AlgorithmOptions};
-use sediment_order::order::forecast::{ForecastProgram, TLB_ENTRIES};
+use sediment_order::order::forecast::{ForecastProgram, OrderGain, TLB_ENTRIES};
 use sediment_order::order::left_out;
 use sediment_order::order::{self, BuiltGraph, OrderRequest};
 use std::fmt::Write;
@@ -135,9 +135,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         (Some(gain), _) => {
             let name =
                 arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
-            let is_open = !gain.fits() && !gain.is_nothing() && gain::worth(gain, &profile).is_none();
-            let time = if is_open { UNKNOWN_TIME } else { "" };
-            format!("{name}: {}\n{time}\n", forecast.in_words(gain))
+            format!("{name}: {}\n{}\n", forecast.in_words(gain), unknown_time(gain, &profile))
         }
         (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n\n".to_owned(),
         (None, true) if !program.has_calls() => format!("{}\n\n", gain::NO_FORECAST),
@@ -155,8 +153,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(share::judge(placed, arguments.min_coverage, ui))
 }
 
-/// Message for a profile that limits no CPU time.
-const UNKNOWN_TIME: &str = "What this is worth in CPU time is unknown: a recording with --method valgrind gives an upper limit, and sediment optimize measures it.\n";
+/// Line for a gain whose worth in CPU time the profile does not limit; empty for others.
+fn unknown_time(gain: &OrderGain, profile: &Profile) -> &'static str {
+    if gain.fits() || gain.is_nothing() || gain::worth(gain, profile).is_some() {
+        return "";
+    }
+    "What this is worth in CPU time is unknown: a recording with --method valgrind gives an upper limit, and sediment optimize measures it.\n"
+}
 
 /// Inputs of orders and scores.
 struct PredictionInputs<'a> {
