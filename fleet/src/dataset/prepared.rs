@@ -41,7 +41,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub(super) struct Fact {
     /// Its subject.
-    subject: Subject,
+    subject: FactSubject,
     /// Shares, or a number of recordings.
     pub(super) weight: Option<i64>,
     /// Rank of first use.
@@ -54,7 +54,7 @@ pub(super) struct Fact {
 
 /// A subject by its number, or by its parts where the dataset did not know it when it was looked up.
 #[derive(Debug)]
-enum Subject {
+enum FactSubject {
     Known(i32),
     New { kind: RowKind, function: Option<FunctionKey>, callee: Option<FunctionKey>, detail: String },
 }
@@ -63,8 +63,8 @@ impl Fact {
     /// The number of its subject, which is given now if it has none. It was looked up at a mark.
     pub(super) fn subject(&self, dictionary: &mut Dictionary, epoch: usize) -> i32 {
         match &self.subject {
-            Subject::Known(number) => dictionary.number_now(*number, epoch),
-            Subject::New { kind, function, callee, detail } => {
+            FactSubject::Known(number) => dictionary.number_now(*number, epoch),
+            FactSubject::New { kind, function, callee, detail } => {
                 dictionary.number(*kind, function.as_ref(), callee.as_ref(), detail)
             }
         }
@@ -79,14 +79,14 @@ impl Prepared {
         let subjects = dictionary.find(&profile, &rows);
         let mut build_ids = BuildIds { profile: &profile, last: None, all: Vec::new() };
         let key = |index: Option<FunctionIndex>| Some(profile.key(index?).clone());
-        let subject = |row: &ProfileRow| Subject::New {
+        let subject = |row: &ProfileRow| FactSubject::New {
             kind: row.kind,
             function: key(row.function),
             callee: key(row.callee),
             detail: row.detail.clone(),
         };
         let fact = |(row, known): (&ProfileRow, Option<i32>)| Fact {
-            subject: known.map_or_else(|| subject(row), Subject::Known),
+            subject: known.map_or_else(|| subject(row), FactSubject::Known),
             // Submissions have numbers below LARGEST_NUMBER.
             weight: row.weight.map(|weight| weight as i64),
             first: row.first.map(|first| first as i64),

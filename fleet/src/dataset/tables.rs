@@ -3,6 +3,7 @@
 //!
 //! The schema is public (docs/background/fleet-tables.md): other engines read these files. A change of it raises [`SCHEMA`](super::catalog::SCHEMA).
 
+use super::dictionary::Words;
 use crate::submission::Sums;
 use datafusion::arrow::array::{
     Array as _, ArrayRef, AsArray as _, BooleanArray, Date32Builder, Decimal128Builder, DictionaryArray,
@@ -18,7 +19,6 @@ use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Decimal digits of a weight, and of its sum in the engines: 10 more.
@@ -135,37 +135,30 @@ pub struct Facts {
     weight: Vec<Option<i64>>,
     first: Int64Builder,
     build_id: Vec<Option<i32>>,
-    build_ids: Words,
+    build_ids: WordColumn,
     /// Values that consecutive rows share, and the number of these rows.
     shared: Vec<(Shared, usize)>,
 }
 
-/// Words by number.
+/// Words of a column, each of which is stored once.
 #[derive(Default)]
-struct Words {
-    all: Vec<String>,
-    numbers: HashMap<String, i32, foldhash::fast::RandomState>,
-    last: i32,
+struct WordColumn {
+    words: Words,
+    last: u32,
 }
 
-impl Words {
+impl WordColumn {
     fn number(&mut self, word: &str) -> i32 {
-        // Rows that follow one another have the same as a rule.
-        if self.all.get(self.last as usize).is_some_and(|last| last == word) {
-            return self.last;
+        // Consecutive rows usually have the same word.
+        if self.words.get(self.last) != Some(word) {
+            self.last = self.words.number(word);
         }
-        self.last = self.numbers.get(word).copied().unwrap_or_else(|| {
-            let number = self.all.len() as i32;
-            self.all.push(word.to_owned());
-            self.numbers.insert(word.to_owned(), number);
-            number
-        });
-        self.last
+        self.last as i32
     }
 
     fn column(&self, numbers: impl Iterator<Item = Option<i32>>) -> Result<ArrayRef> {
         let numbers: Int32Array = numbers.collect();
-        let words = Arc::new(StringArray::from_iter_values(&self.all));
+        let words = Arc::new(StringArray::from_iter_values((0..).map_while(|number| self.words.get(number))));
         let column = DictionaryArray::try_new(numbers, words).map_err(|error| arrow(&error))?;
         Ok(Arc::new(column))
     }
@@ -233,14 +226,14 @@ impl Facts {
         for weight in weight {
             weights.append_option(weight.map(i128::from));
         }
-        let (mut host_classes, mut sources) = (Words::default(), Words::default());
+        let (mut host_classes, mut sources) = (WordColumn::default(), WordColumn::default());
         let ints = |of: fn(&Shared) -> i32| -> ArrayRef {
             Arc::new(Int32Array::from_iter_values(repeated(
                 shared.iter().map(|(one, rows)| (of(one), *rows)),
             )))
         };
         let bits = shared.iter().map(|(one, rows)| (submitter_bit(one.submitter), *rows));
-        let text = |words: &mut Words, of: fn(&Shared) -> &str| {
+        let text = |words: &mut WordColumn, of: fn(&Shared) -> &str| {
             let numbers: Vec<_> =
                 shared.iter().map(|(one, rows)| (Some(words.number(of(one))), *rows)).collect();
             words.column(repeated(numbers.into_iter()))

@@ -148,7 +148,7 @@ impl Pages {
         for one in &submissions.rows {
             *of_submitters.entry(one.submitter).or_default() += 1;
         }
-        let changed = before.map_or(of_submitters.len(), |one| one.changed(&of_submitters, Day::today()));
+        let changed = before.map_or(of_submitters.len(), |one| one.new_submitters(&of_submitters));
         if of_submitters.len() < self.least() || changed < self.least() {
             return Ok(None);
         }
@@ -162,7 +162,6 @@ impl Pages {
             submissions: of_submitters.values().sum(),
             versions: covered.iter().filter(|version| self.is_shown(version)).count() as u64,
             last: covered.iter().map(|version| version.days.1.0).max().unwrap_or(0),
-            published: Day::today().0,
             of_submitters,
         };
         Ok(Some((one, document(package, &body), text::print(&merged.profile))))

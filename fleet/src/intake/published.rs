@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Published`]: pages as they were published, in a folder, so that a restart publishes nothing earlier than it may.
 //!
-//! The difference of two publications of a package is of all that changed between them. So a package is published again once enough new
-//! submitters changed it, and not before: those of the last publication could otherwise have it published again whenever they like. Only
-//! after a while they count as well.
+//! The difference of two publications of a package shows all that changed between them. So a package is published again
+//! only once enough new submitters changed it: otherwise those of the last publication could have it published whenever they like.
 
-use crate::day::Day;
 use sediment_core::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -13,9 +11,6 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-
-/// Days after which submitters of a publication count as new ones, if they changed the package.
-const RENEWED: i32 = 30;
 
 /// What a package's pages are of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,22 +23,15 @@ pub struct Publication {
     pub versions: u64,
     /// Day of the newest.
     pub last: i32,
-    /// Day of the publication.
-    #[serde(default)]
-    pub published: i32,
     /// Submissions of each submitter, by number.
     pub of_submitters: BTreeMap<i32, u64>,
 }
 
 impl Publication {
-    /// Number of new submitters; after a while, of all that have other submissions now.
+    /// Number of submitters that it does not have.
     #[must_use]
-    pub fn changed(&self, now: &BTreeMap<i32, u64>, today: Day) -> usize {
-        let is_old = today.0 - self.published >= RENEWED;
-        let known = |submitter: &i32| self.of_submitters.get(submitter);
-        now.iter()
-            .filter(|(submitter, count)| known(submitter).is_none_or(|before| is_old && before != *count))
-            .count()
+    pub fn new_submitters(&self, now: &BTreeMap<i32, u64>) -> usize {
+        now.keys().filter(|submitter| !self.of_submitters.contains_key(submitter)).count()
     }
 }
 
@@ -129,7 +117,6 @@ mod tests {
             submissions: 7,
             versions: 1,
             last: 20_000,
-            published: 20_001,
             of_submitters,
         };
         Published::open(folder.path()).unwrap().keep(one.clone(), "page", "profile").unwrap();
@@ -138,7 +125,7 @@ mod tests {
         assert_eq!(std::fs::read(published.path("../a", "html")).unwrap(), b"page");
         // Two are new, one is gone, one has more.
         let now = BTreeMap::from([(1, 1), (3, 6), (4, 1), (5, 1)]);
-        assert_eq!([20_001, 20_030, 20_031].map(|day| one.changed(&now, Day(day))), [2, 2, 3]);
-        assert_eq!(one.changed(&one.of_submitters, Day(30_000)), 0);
+        assert_eq!(one.new_submitters(&now), 2);
+        assert_eq!(one.new_submitters(&one.of_submitters), 0);
     }
 }

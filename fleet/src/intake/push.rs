@@ -79,12 +79,12 @@ impl Service {
 
 /// Packages by build-id, from a file with a line for each: the build-id, a tab, and NAME-VERSION-RELEASE.
 #[derive(Debug, Default)]
-pub struct BuildIds {
+pub struct PackagesByBuildId {
     path: Option<PathBuf>,
     packages: RwLock<HashMap<String, String>>,
 }
 
-impl BuildIds {
+impl PackagesByBuildId {
     /// Reads a file; without one, no build-id is known.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
 ///
 /// # Errors
 /// Those of the readers; and when nothing names a package.
-pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &BuildIds) -> Result<Vec<u8>> {
+pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &PackagesByBuildId) -> Result<Vec<u8>> {
     let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (mut profile, _unresolved) = resolve::resolve(&recording, &NoFiles)?;
     let service = service.package();
@@ -265,7 +265,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("build-ids");
         std::fs::write(&path, "# libraries\n00FF\tlibq-1.2-3\n").unwrap();
-        let build_ids = BuildIds::open(Some(&path)).unwrap();
+        let build_ids = PackagesByBuildId::open(Some(&path)).unwrap();
         assert_eq!(build_ids.package("00ff").as_deref(), Some("libq-1.2-3"));
         std::fs::write(&path, "00ff libq").unwrap();
         let error = build_ids.refresh().unwrap_err();

@@ -7,7 +7,7 @@ use super::keeper::Kept;
 use super::log::Record;
 use super::metrics::Metrics;
 use super::packed::Packing;
-use super::push::{self, BuildIds, Service};
+use super::push::{self, PackagesByBuildId, Service};
 use super::server::{Bucket, Shared};
 use super::tokens::Sender;
 use crate::day::Day;
@@ -277,7 +277,7 @@ enum Fault {
 /// Unpacks a body, makes a profile of it where it is none, and reads it.
 fn check(
     (keys, submitter): (&Keys, &str),
-    build_ids: &BuildIds,
+    build_ids: &PackagesByBuildId,
     packing: Packing,
     bytes: Vec<u8>,
     form: &Form,

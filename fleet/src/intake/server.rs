@@ -6,7 +6,7 @@ use super::health::{Health, Part};
 use super::keeper::{Handle, Keeper, Maintenance, Segments};
 use super::metrics::Metrics;
 use super::page::Pages;
-use super::push::BuildIds;
+use super::push::PackagesByBuildId;
 use super::receive::{self, answer};
 use super::tokens::TokenFile;
 use crate::secret::Keys;
@@ -86,7 +86,7 @@ pub struct Settings {
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) tokens: TokenFile,
-    pub(super) build_ids: BuildIds,
+    pub(super) build_ids: PackagesByBuildId,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
     pub(super) keeper: Handle,
@@ -137,7 +137,7 @@ fn serve_with(
 ) -> Result<()> {
     let shared = Arc::new(Shared {
         tokens: TokenFile::open(&settings.tokens, keys)?,
-        build_ids: BuildIds::open(settings.build_ids.as_deref())?,
+        build_ids: PackagesByBuildId::open(settings.build_ids.as_deref())?,
         metrics,
         health,
         keeper: keeper.handle(),

@@ -122,6 +122,15 @@ impl OptimizeJob<'_> {
                 Some(why) => TriedLevel::not(name, why),
                 None => {
                     let mut level = self.built_level(name, &compilers, outputs)?;
+                    // If a build fails with options for two compilers, those for the main one may still work.
+                    if let (Some(why), true) = (&level.why_not, compilers.len() > 1) {
+                        self.ui.detail(&format!(
+                            "level {} for one compiler: {}",
+                            name.text(),
+                            escape::terminal(why)
+                        ));
+                        level = self.built_level(name, &compilers[..1], outputs)?;
+                    }
                     if level.is_built() && self.arguments.wants(name) {
                         level.rows = self.measure(&level, outputs, &tried)?;
                     }
@@ -312,29 +321,41 @@ impl OptimizeJob<'_> {
         let _ = std::fs::remove_dir_all(&runs);
         job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let mut level = LevelBuild { words: CompilerWords::default(), profiles: Vec::new() };
-        let mut done = Ok(());
-        for compiler in compilers {
+        self.for_each_compiler(compilers, |compiler| {
             let (from, file, format) = match compiler {
                 LevelCompiler::Gcc => (&job.tree, "counters", "counters"),
                 LevelCompiler::Clang | LevelCompiler::Rustc => (&runs, "counters.profdata", "profdata"),
             };
             let profile = job.state.path(&format!("counters-{}.gv", compiler.text()));
             let counters = job.state.path(file);
-            let imported = job
-                .import_counters(from, &outputs, &profile)
-                .and_then(|()| job.export(&profile, format, &counters));
-            if let Err(error) = imported {
-                if error.kind() == ErrorKind::Interrupted {
-                    return Err(error);
-                }
-                // One of several compilers may have compiled nothing that ran.
-                done = done.and(Err(error));
-                continue;
-            }
-            level.words.add(*compiler, self.words_of_counters(*compiler, text(&counters)?)?);
+            job.import_counters(from, &outputs, &profile)?;
+            job.export(&profile, format, &counters)?;
+            level.words.add(compiler, self.words_of_counters(compiler, text(&counters)?)?);
             level.profiles.push(profile);
+            Ok(())
+        })?;
+        Ok(level)
+    }
+
+    /// Takes the counts of each compiler. One of several compilers may have compiled nothing that ran, which is an error
+    /// only if it is true of all.
+    fn for_each_compiler(
+        &self,
+        compilers: &[LevelCompiler],
+        mut take: impl FnMut(LevelCompiler) -> Result<()>,
+    ) -> Result<()> {
+        let (mut is_taken, mut failed) = (false, Ok(()));
+        for compiler in compilers {
+            match take(*compiler) {
+                Ok(()) => is_taken = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                Err(error) => {
+                    self.ui.detail(&format!("no counts of {}: {error}", compiler.text()));
+                    failed = failed.and(Err(error));
+                }
+            }
         }
-        if level.profiles.is_empty() { done.map(|()| level) } else { Ok(level) }
+        if is_taken { Ok(()) } else { failed }
     }
 
     /// Returns the options with which a compiler optimises by the counters in a file.
@@ -395,25 +416,17 @@ impl OptimizeJob<'_> {
             let (job, built) = self.build_with(&arguments, &format!("{name}-numbering"), numbering)?;
             (job.record_blocks(&arguments, &built, &job.progress)?, job.state.folder().to_path_buf())
         };
-        let mut done = Ok(());
-        let mut is_counted = false;
-        for compiler in compilers {
+        self.for_each_compiler(compilers, |compiler| {
             let (file, format) = match compiler {
                 LevelCompiler::Gcc => ("blocks", "blocks"),
                 LevelCompiler::Clang | LevelCompiler::Rustc => ("blocks.list", "bb-sections"),
             };
             let list = folder.join(file);
-            match self.export(&counted, format, &list) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                Err(error) => done = done.and(Err(error)),
-                Ok(()) => {
-                    below.add(*compiler, [format!("{}{}", blocks_words(*compiler)[1], text(&list)?)]);
-                    is_counted = true;
-                }
-            }
-        }
-        let level = LevelBuild { words: below, profiles: vec![counted] };
-        if is_counted { Ok(level) } else { done.map(|()| level) }
+            self.export(&counted, format, &list)?;
+            below.add(compiler, [format!("{}{}", blocks_words(compiler)[1], text(&list)?)]);
+            Ok(())
+        })?;
+        Ok(LevelBuild { words: below, profiles: vec![counted] })
     }
 
     /// True if the first build numbers blocks.

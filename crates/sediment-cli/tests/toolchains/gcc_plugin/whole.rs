@@ -44,16 +44,26 @@ int main(int count, char **words)
 }
 "#;
 
+/// Builds the program with numbered blocks.
+fn build(gcc: &Compiler, folder: &TempDir, more: &[&str]) {
+    let plugin = gcc.plugin();
+    let flags = ["-O2", "-g", "-static", "-ffunction-sections", "whole.c", "-o", "train", &plugin, MARKS];
+    gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
+}
+
+/// A folder with the source and the profile of the program.
+fn recorded(gcc: &Compiler) -> TempDir {
+    let folder = gcc.folder();
+    std::fs::write(folder.path().join("whole.c"), SOURCE).unwrap();
+    build(gcc, &folder, &[]);
+    record(&folder, &[]);
+    folder
+}
+
 /// Promise to packagers: `verify --blocks` prints the reason for each function that was not split.
 pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
-    let (folder, plugin) = (gcc.folder(), gcc.plugin());
-    std::fs::write(folder.path().join("whole.c"), SOURCE).unwrap();
-    let build = |more: &[&str]| {
-        let flags = ["-O2", "-g", "-static", "-ffunction-sections", "whole.c", "-o", "train", &plugin, MARKS];
-        gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
-    };
-    build(&[]);
-    record(&folder, &[]);
+    let folder = recorded(gcc);
+    let build = |more: &[&str]| build(gcc, &folder, more);
     let layouts = |more: &[&str]| {
         build(&[&[COUNTS], more].concat());
         let verify = ["verify", "train", "--blocks", "--profile", "p.gv", "--json"];
@@ -93,14 +103,8 @@ pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
 
 /// Promise to packagers: a file of counts that the compiler could not read is found after the link.
 pub fn counts_that_were_not_read(gcc: &'static Compiler) {
-    let (folder, plugin) = (gcc.folder(), gcc.plugin());
-    std::fs::write(folder.path().join("whole.c"), SOURCE).unwrap();
-    let build = |more: &[&str]| {
-        let flags = ["-O2", "-g", "-static", "-ffunction-sections", "whole.c", "-o", "train", &plugin, MARKS];
-        gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
-    };
-    build(&[]);
-    record(&folder, &[]);
+    let folder = recorded(gcc);
+    let build = |more: &[&str]| build(gcc, &folder, more);
     // Of another program, and none.
     std::fs::write(folder.path().join("other"), "sediment-blocks 2\nother\t\t00000001\t1=7\n").unwrap();
     for file in ["other", "missing"] {

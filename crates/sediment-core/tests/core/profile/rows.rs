@@ -11,14 +11,14 @@ use sediment_core::profile::{FunctionKey, Profile};
 use std::collections::BTreeMap;
 
 /// The subject of a row, with names for its functions.
-type Subject = (RowKind, Option<FunctionKey>, Option<FunctionKey>, String);
+type RowSubject = (RowKind, Option<FunctionKey>, Option<FunctionKey>, String);
 
 /// A subject with the sum of its weights and its lowest rank.
-type SubjectSums = (Subject, Option<u128>, Option<u64>);
+type SubjectSums = (RowSubject, Option<u128>, Option<u64>);
 
 /// Returns the sums of the weights and the lowest ranks by subject, as a query engine computes them.
 fn grouped<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> sediment_core::Result<Vec<SubjectSums>> {
-    let mut groups: BTreeMap<Subject, (Option<u128>, Option<u64>)> = BTreeMap::new();
+    let mut groups: BTreeMap<RowSubject, (Option<u128>, Option<u64>)> = BTreeMap::new();
     for profile in profiles {
         for row in rows(profile) {
             let key = |function: Option<_>| function.map(|function| profile.key(function).clone());
