@@ -43,7 +43,7 @@ use runs::{RunPlace, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result};
-use sediment_measure::judge;
+use sediment_measure::{judge, pace};
 use sediment_process::Stop;
 use serde_json::{Value, json};
 use ship::{LevelName, TriedLevel};
@@ -128,6 +128,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let arguments = &project_file::complete(arguments, &tree)?;
     arguments.check()?;
     doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
+    if let Some(load) = pace::overload_now() {
+        ui.warn(&format!("{load}: if it stays so, the verdict will be unknown"));
+    }
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
     let words = levels::first_words(arguments);

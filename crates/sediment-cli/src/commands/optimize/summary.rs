@@ -251,7 +251,9 @@ impl OptimizeSummary {
     /// Names the shipped files, or says why there are none.
     fn shipped(&self) -> String {
         let Some(level) = self.choice.level else {
-            return format!("nothing: {}", self.choice.why());
+            let is_any_built = self.levels.iter().any(TriedLevel::is_built);
+            let anyway = if is_any_built { " (--ship LEVEL ships one anyway)" } else { "" };
+            return format!("nothing: {}{anyway}", self.choice.why());
         };
         let mut files: Vec<String> = self
             .rows
