@@ -55,21 +55,21 @@ pub(crate) struct Arguments {
     /// profile]
     #[arg(long, value_name = "FORMAT", conflicts_with = "startup", value_parser = values::names([llvm_sample()], values::FORMER_SAMPLES))]
     format: Option<String>,
-    /// File to write JSON about the recording to; - writes to standard output, which the program uses, too
-    /// [default: none]
+    /// File to write JSON about the recording to; - writes to standard output, which the recorded program also
+    /// uses [default: none]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     options: RecordingOptions,
 }
 
-/// Output of `record --json`: a recording, and the file that was written of it.
+/// Output of `record --json`: a recording, and the file written from it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RecordOutput<'a> {
     schema: Schema<1>,
     recording: RecordingOutput,
-    /// Older file that was kept; null without one.
+    /// Name of the kept older file; null if there was none.
     older: Option<String>,
     /// Written profile; null with `--format`.
     profile: Option<ProfileOutput<'a>>,

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Folder to write to; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Profile, or folder of profiles, for all links by this folder; PROF_DIR has precedence [default: none]
+    /// Profile, or folder of profiles, for all links that use this folder; PROF_DIR overrides it [default: none]
     #[arg(long, value_name = "FILE|DIR")]
     profiles: Option<PathBuf>,
     /// Print JSON
@@ -42,9 +42,9 @@ struct WrapperOutput {
     schema: Schema<1>,
     /// The folder.
     output: String,
-    /// Number of links to this program.
+    /// Number of symbolic links to sediment.
     links: usize,
-    /// Programs and libraries that the profiles are of.
+    /// Programs and libraries with a profile.
     dsos: Vec<String>,
     /// Files for the compiler: `counters.sediment`, `blocks.sediment`.
     counts: Vec<&'static str>,
@@ -107,7 +107,7 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Prof
     }
     let found = wrapper::Profiles::open(&own, ui)?;
     if found.labels().next().is_none() {
-        let why = "no profile of any program";
+        let why = "no profile of a program or library";
         return Err(Error::new(ErrorCode::EmptyProfile, why).with_input(files::display(profiles)));
     }
     Ok(found)

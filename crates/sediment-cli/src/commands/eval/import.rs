@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Analyse measurements of other tools
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Analyse measurements of other tools.\n\nEach argument is NAME=FILE. The first name is the baseline; a name may have several files. Reads `perf stat` text, -x and -j, hyperfine's JSON, Go benchmarks, and plain numbers, one per line. The content decides the format. Files with only a mean and a deviation are compared unpaired."
+    long_about = "Analyse measurements of other tools.\n\nEach argument is NAME=FILE. The first name is the baseline; a name may have several files. Reads `perf stat` text, -x and -j, hyperfine's JSON, Go benchmarks, and plain numbers, one per line. The content decides the format. Files that contain only a mean and a deviation are compared unpaired."
 )]
 pub(crate) struct Arguments {
     /// Variant name and a file of its measurements

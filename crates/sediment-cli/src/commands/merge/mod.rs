@@ -52,8 +52,8 @@ pub(crate) struct MergeOptions {
     /// Program or library of the build, with symbols; repeatable [default: none]
     #[arg(long, value_name = "PROGRAM")]
     against: Vec<PathBuf>,
-    /// Skip files from another version: the build defines less than this share of their weight, in per cent,
-    /// 0 to 100 [default: none]
+    /// Skip a file (it is from another version) if the build defines functions with less than this share of its
+    /// weight, in per cent, 0 to 100 [default: none]
     #[arg(long, value_name = "PERCENT", requires = "against", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// Print the report and write nothing

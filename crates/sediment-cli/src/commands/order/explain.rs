@@ -216,7 +216,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
             names.join(" and ")
         };
         let _ = if ours == theirs {
-            writeln!(text, "  the affinity layout left it between {}, as in {start}", names(&theirs))
+            writeln!(text, "  the affinity layout kept it between {}, as in {start}", names(&theirs))
         } else {
             writeln!(text, "  the affinity layout moved it: {start} places it next to {}", names(&theirs))
         };

@@ -247,12 +247,12 @@ struct OrderOutput<'a> {
     /// The file.
     output: Cow<'a, str>,
     linker: &'a str,
-    /// Arguments of the compiler that link by the file; null where it takes more than arguments.
+    /// Compiler arguments to link with the file; null if arguments alone are not enough.
     link_arguments: Option<String>,
     functions: usize,
     /// Weight of the profile that the order places.
     placed: PlacedOutput,
-    /// Effect on the program of `--binary`; null without one, and where it cannot be forecast.
+    /// Effect on the program of `--binary`; null without `--binary`, or if no forecast is possible.
     gain: Option<GainOutput>,
     skipped: Vec<SkippedItems>,
 }

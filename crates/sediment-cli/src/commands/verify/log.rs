@@ -153,7 +153,7 @@ impl<'a> LogReport<'a> {
         };
         self.shipped += 1;
         self.say(&format!(
-            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}{}; {} order{}{}",
+            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}{}; order for {}{}{}",
             as_percent(report.placed_parts_per_million),
             report.placed,
             report.asked,
@@ -289,7 +289,7 @@ impl<'a> LogReport<'a> {
         let others: Vec<String> = origin.also_in.iter().map(name).collect();
         if !others.is_empty() {
             let counts = name(&origin.profile);
-            self.say(&format!("         used the profile in {counts}, ignored {}", others.join(", ")));
+            self.say(&format!("         used the profile in {counts}; ignored: {}", others.join(", ")));
         }
     }
 
@@ -322,7 +322,7 @@ fn is_guess(origin: &LoggedOrigin) -> bool {
 
 /// Text after a guessed profile.
 fn marked(origin: &LoggedOrigin) -> &'static str {
-    if is_guess(origin) { " (a guess, which does not count)" } else { "" }
+    if is_guess(origin) { " (a guess, not checked against thresholds)" } else { "" }
 }
 
 fn why(link: &LoggedLink) -> &str {
