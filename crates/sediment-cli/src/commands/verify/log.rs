@@ -153,7 +153,7 @@ impl<'a> LogReport<'a> {
         };
         self.shipped += 1;
         self.say(&format!(
-            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}{}; order for {}{}{}",
+            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}{}; {} order{}{}",
             as_percent(report.placed_parts_per_million),
             report.placed,
             report.asked,
