@@ -70,7 +70,7 @@ pub(crate) struct SkippedItems {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WrittenOutput {
     schema: Schema<1>,
-    /// The files, in the order in which they were written.
+    /// The files, in the order of writing.
     files: Vec<String>,
     skipped: Vec<SkippedItems>,
 }

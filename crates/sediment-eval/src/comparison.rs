@@ -46,12 +46,12 @@ pub fn percent(log_ratio: f64) -> f64 {
 pub enum Design {
     /// Runs of one block side by side, one link of each build.
     Paired {
-        /// Blocks in which both have a value.
+        /// Blocks with a value of both.
         blocks: usize,
     },
     /// Runs of one block side by side, several links of each build.
     Replicated {
-        /// Blocks in which every link of both has a value.
+        /// Blocks with a value of every link of both.
         blocks: usize,
         /// Links of the build and of the baseline.
         links: (usize, usize),

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Direction in which a metric improves.
+/// Which values of a metric are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Direction {
@@ -37,7 +37,7 @@ pub struct Metric {
     pub name: String,
     /// Unit of its values, as a table shows it: `s`, `count`, `bytes`, `cycles/transaction`.
     pub unit: String,
-    /// Direction in which it improves.
+    /// Which of its values are better.
     #[serde(rename = "better")]
     pub direction: Direction,
     /// Source of its values.

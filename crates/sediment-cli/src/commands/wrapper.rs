@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Write a folder in which compilers find sediment as their linker
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders programs and libraries with a profile in PROF_DIR, and changes no other link.\n\nCounters and block counts of --profiles are written into the folder, too. With sediment-gcc-plugin installed, the folder also has scripts for GCC's own compilers, which use them. Run the command again if the profile changes."
+    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders programs and libraries with a profile in PROF_DIR, and changes no other link.\n\nCounters and block counts of --profiles are written into the folder, too. With sediment-gcc-plugin installed, the folder also has scripts that run GCC's own compilers with these counts. Run the command again if the profile changes."
 )]
 pub(crate) struct Arguments {
     /// Folder to write to; created if missing

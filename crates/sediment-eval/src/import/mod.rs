@@ -192,7 +192,7 @@ fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
                 run.insert(name, *value);
             }
             Err(why) => {
-                imported.absent.insert(name, format!("perf said {why}"));
+                imported.absent.insert(name, format!("perf reported {why}"));
             }
         }
     }

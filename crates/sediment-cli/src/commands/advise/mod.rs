@@ -20,7 +20,7 @@ use sediment_order::advise::inline::{self, Advice, AdvisedProgram, InlineCandida
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Report what else a profile says about a program
+/// Report what else a profile shows about a program
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

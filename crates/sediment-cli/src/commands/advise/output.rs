@@ -15,7 +15,7 @@ pub(super) struct AdviseOutput<'a> {
     instructions: Option<Digits>,
     /// Calls worth inlining, largest savings first.
     candidates: Vec<CandidateOutput<'a>>,
-    /// Savings of the first candidate, of the first two, and so on: shares of all instructions, or of all calls where instructions are not counted.
+    /// Savings of the first candidate, of the first two, and so on: shares of all instructions, or of all calls if instructions are not counted.
     cumulative: Vec<f64>,
     /// Calls that are not worth it or cannot be inlined, heaviest first.
     left_out: Vec<CandidateOutput<'a>>,

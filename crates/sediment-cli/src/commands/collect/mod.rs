@@ -45,8 +45,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["command", "pid"])]
     service: Option<String>,
     /// Record all running programs of installed packages and their children, as root; writes a file for each
-    /// package, or for each PACKAGE. Needs --seconds. Services and logins that start during the recording are
-    /// not recorded
+    /// package, or only for each given PACKAGE. Needs --seconds. Services and logins that start during the recording
+    /// are not recorded
     #[arg(long, conflicts_with_all = ["command", "pid", "service", "root"], requires = "seconds")]
     all: bool,
     /// Record only first uses, for a faster start [default: calls and their rates]

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Largest difference that counts as equivalent, in per cent, above 0 and below 100
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
-    /// Metric where more is better; repeatable [default: none]
+    /// Metric that is better when higher; repeatable [default: none]
     #[arg(long, value_name = "METRIC")]
     higher: Vec<String>,
     /// Experiment file to write [default: none]

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// Number of links, from 3 to 1000 [default: 10]
     #[arg(long, value_name = "COUNT", conflicts_with = "programs")]
     layouts: Option<u32>,
-    /// Section of the padding, for a link with an ordering file
+    /// Section to put the padding in, for a link with an ordering file
     #[arg(
         long,
         value_name = "NAME",

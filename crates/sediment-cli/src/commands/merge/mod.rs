@@ -30,10 +30,10 @@ pub(crate) struct MergeOptions {
     /// Profiles to merge, or rows of them (docs/rows.md)
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
-    /// First scale merged inputs back to the total of one recording
+    /// First scale inputs that are merged profiles back to the total of one recording
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
-    /// Number of graphs and counter variants to keep for each function of the result, heaviest first
+    /// Number of control-flow graphs and counter variants to keep for each function of the result, heaviest first
     /// [default: all]
     #[arg(long, value_name = "COUNT", value_parser = values::number_of_variants, conflicts_with = "into")]
     variants: Option<usize>,

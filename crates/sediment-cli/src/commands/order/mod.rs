@@ -100,7 +100,7 @@ pub(crate) struct OrderOptions {
     /// Print to standard error why this function is where it is; repeatable [default: none]
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
-    /// Exit with 5 if the order places less of the profile's weight, in per cent, 0 to 100; 0 always passes
+    /// Exit with 5 if the order places less than this share of the profile's weight, in per cent, 0 to 100; 0 always passes
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent)]
     min_coverage: u64,
     /// Print JSON; needs --output FILE

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Processor core for --full
     #[arg(long, value_name = "NAME", default_value = CORES[0].name, value_parser = PossibleValuesParser::new(CORES.iter().map(|core| core.name)))]
     core: String,
-    /// Exit with 5 if an order places less of the profile's weight, in per cent, 0 to 100; 0 always passes
+    /// Exit with 5 if an order places less than this share of the profile's weight, in per cent, 0 to 100; 0 always passes
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent)]
     min_coverage: u64,
     /// Print JSON with all scores
