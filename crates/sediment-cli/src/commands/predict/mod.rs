@@ -137,9 +137,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
                 arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
             format!("{name}: {}\n{}\n", forecast.in_words(gain), unknown_time(gain, &profile))
         }
-        (None, false) => {
-            "hint: to compare with the program's current layout: --binary PROGRAM\n\n".to_owned()
-        }
+        (None, false) => "hint: --binary PROGRAM compares with the program's current layout\n\n".to_owned(),
         (None, true) if !program.has_calls() => format!("{}\n\n", gain::NO_FORECAST),
         (None, true) => String::new(),
     };
