@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Draw the calls near this function, by its linkage name or demangled; repeatable [default: the whole profile]
     #[arg(long, value_name = "FUNCTION")]
     around: Vec<String>,
-    /// With --around: number of calls in a row to follow from the function
+    /// With --around: depth of calls to follow from the function
     #[arg(long, value_name = "COUNT", default_value_t = 2, requires = "around", value_parser = clap::value_parser!(u32).range(1..=100))]
     depth: u32,
     /// Draw only calls from or to this program or library [default: all]

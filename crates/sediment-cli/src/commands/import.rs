@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// Print JSON; needs --output FILE
     #[arg(long)]
     json: bool,
-    /// Use a program's symbols although its build-id differs from the recorded one
+    /// Use a program's symbols even if its build-id differs from the recorded one
     #[arg(long)]
     ignore_build_id: bool,
 }

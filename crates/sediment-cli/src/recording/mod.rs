@@ -67,7 +67,7 @@ pub(crate) struct RecordingOptions {
     /// thread or process, because that is cheaper than breakpoints
     #[arg(long)]
     trampolines: bool,
-    /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
+    /// Leave the code of this DSO unchanged and unrecorded (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
     /// With breakpoints: also find executed blocks of programs with a block map (docs/beyond-functions.md):

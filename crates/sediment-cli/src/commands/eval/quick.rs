@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Run each command once for each of these values, separated by commas, which replace {NAME}; repeatable [default: none]
     #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]
     parameter_list: Vec<String>,
-    /// Run commands that are given as texts without a shell
+    /// Run no command in a shell
     #[arg(short = 'N')]
     no_shell: bool,
     /// Also write the runs to this file, in the JSON of hyperfine [default: none]
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// Also write the report to this file, in Markdown [default: none]
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
-    /// Print what the runs print, to standard error
+    /// Print the output of the runs to standard error
     #[arg(long)]
     show_output: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     report: ReportOutput,
-    /// Commands as texts
+    /// Commands, each as one text
     #[arg(value_name = "COMMAND")]
     texts: Vec<String>,
     /// Commands as words, each after its own --

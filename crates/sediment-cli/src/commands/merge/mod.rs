@@ -30,7 +30,7 @@ pub(crate) struct MergeOptions {
     /// Profiles to merge, or rows of them (docs/rows.md)
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
-    /// First scale inputs that are merged profiles back to the total of one recording
+    /// Before merging, scale inputs that are merged profiles to the total of one recording
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
     /// Number of control-flow graphs and counter variants to keep for each function of the result, heaviest first

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// HTML file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// SVG file to write as well, with the pages before and after [default: none]
+    /// Also write the pages before and after to this SVG file [default: none]
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// Verdict to show, such as a measured one [default: the verdict of the forecast]

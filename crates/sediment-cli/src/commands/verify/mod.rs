@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// both link times, and the time to compute the order [default: none]
     #[arg(long, value_name = "DIR", conflicts_with = "profile")]
     log: Option<PathBuf>,
-    /// With --log: verify the files installed below this folder, by their debug files [default: the files of the build]
+    /// With --log: verify the files installed below this folder, with their debug files [default: the files of the build]
     #[arg(long, value_name = "DIR", requires = "log")]
     installed: Option<PathBuf>,
     /// Profile for the weights of functions [default: equal weights]
