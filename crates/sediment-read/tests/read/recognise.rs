@@ -52,8 +52,8 @@ fn other_files_are_recognised_by_no_reader() {
 fn chains_of_perf_script_need_no_process() {
     for head in ["cycles:\n", "prog 12:\n", "prog 12 1.000: cycles:\n"] {
         let script = format!("{head}\t    401136 work\n\t    401000 main\n\n");
-        let reader = find(script.as_bytes(), &ReadSettings::default()).map(|reader| reader.name);
-        assert_eq!(reader.ok(), Some("perf-script"), "{script}");
+        let reader = find(&script.into_bytes(), &ReadSettings::default()).map(|reader| reader.name);
+        assert_eq!(reader.ok(), Some("perf-script"), "{head}");
     }
 }
 
