@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fsck`: whether all files of a snapshot are there, and whole.
+//! `fsck`: checks that all files of a snapshot exist and are not damaged.
 
 use super::catalog::Table;
 use super::{Dataset, tables};
@@ -10,16 +10,16 @@ use std::collections::HashSet;
 /// Result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Files that are as they must be.
+    /// Number of files without errors.
     pub sound: usize,
-    /// Faults, one line each.
+    /// Errors, one on each line.
     pub faults: Vec<String>,
 }
 
-/// Reads all files of the newest snapshot of a dataset.
+/// Reads all files of a dataset's newest snapshot.
 ///
 /// # Errors
-/// When there is no dataset, or its logs are damaged.
+/// Fails if there is no dataset, or if its logs are damaged.
 pub async fn check(place: &str) -> Result<Checked> {
     let dataset = Dataset::open(place).await?;
     let mut checked = Checked::default();

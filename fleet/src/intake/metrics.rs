@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! metrics {
     ($($name:ident $kind:literal $help:literal,)*) => {
-        /// Numbers of an intake since its start.
+        /// Counters of an intake since its start.
         #[derive(Debug, Default)]
         pub struct Metrics {
             $(#[doc = $help] pub $name: AtomicU64,)*
         }
 
         impl Metrics {
-            /// All numbers, as Prometheus reads them.
+            /// All counters, in the format of Prometheus.
             #[must_use]
             pub fn text(&self) -> String {
                 let mut text = String::new();
@@ -55,7 +55,7 @@ metrics! {
 }
 
 impl Metrics {
-    /// Adds one to a number.
+    /// Increments a counter.
     pub fn count(number: &AtomicU64) {
         number.fetch_add(1, Ordering::Relaxed);
     }
