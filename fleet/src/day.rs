@@ -47,7 +47,7 @@ impl Day {
         }
         let message = format!("the day {self} is in the future; today is {today}");
         Err(Error::new(ErrorCode::Damaged, message)
-            .with_hint("set the clock of the machine that named the day"))
+            .with_hint("set the clock of the machine that sent the day"))
     }
 }
 

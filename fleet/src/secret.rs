@@ -54,7 +54,7 @@ impl Keys {
         let io = |error: std::io::Error| {
             Error::new(ErrorCode::Io, error.to_string())
                 .with_input(path.display().to_string())
-                .with_hint("the dataset's keys of submitters are made with this file: put it back, or name it with --secret")
+                .with_hint("the dataset's keys of submitters were made with this file: put it back, or name it with --secret")
         };
         if is_new && !path.exists() {
             let mut secret = [0; LENGTH];

@@ -193,12 +193,12 @@ fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
         if sum > total.saturating_add(number * rounded) {
             let hundredths = sum.saturating_mul(100).checked_div(total).unwrap_or(u128::MAX);
             return Err(refused(&format!("{what} says: {}.{:02} times", hundredths / 100, hundredths % 100))
-                .with_hint("a total is of all that was counted; a recorder that writes less is broken"));
+                .with_hint("the total must include everything that was counted; the recorder is broken"));
         }
     }
     // Submissions of many recordings must contain their number, because caps and coverage count by it.
     if profile.total > inputs.saturating_mul(SHARE_TOTAL).saturating_mul(MOST_ROUNDED) {
-        return Err(refused("the total is of more recordings than inputs says"));
+        return Err(refused("the total belongs to more recordings than `inputs` contains"));
     }
     Ok(())
 }

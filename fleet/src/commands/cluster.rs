@@ -82,7 +82,7 @@ pub(crate) fn executor(options: &ExecutorOptions) -> Result<()> {
 fn host_and_port(text: &str) -> Result<(String, u16)> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
     parts.ok_or_else(|| {
-        Error::new(ErrorCode::Usage, "a scheduler is named HOST:PORT").with_found(text.as_bytes())
+        Error::new(ErrorCode::Usage, "the scheduler must be HOST:PORT").with_found(text.as_bytes())
     })
 }
 

@@ -263,7 +263,7 @@ impl Told {
         }
         if self.refused > 0 {
             warning(&format!(
-                "skipped {} files that are no profiles; the first: {}",
+                "skipped {} files that are not profiles; the first: {}",
                 self.refused,
                 self.reason.as_deref().unwrap_or("")
             ));

@@ -230,7 +230,7 @@ async fn fsck(options: &FsckOptions) -> Result<u8> {
 
 async fn files(options: &FilesOptions) -> Result<()> {
     let table = Table::ALL.into_iter().find(|table| table.name() == options.table).ok_or_else(|| {
-        sediment_core::Error::new(sediment_core::ErrorCode::Usage, "no table has this name")
+        sediment_core::Error::new(sediment_core::ErrorCode::Usage, "there is no table with this name")
             .with_found(options.table.as_bytes())
             .with_hint("tables are facts, blocks, submissions, subjects and submitters")
     })?;

@@ -240,7 +240,7 @@ pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
     println!("agreement: {}", found.agreement.map_or("unknown".to_owned(), percent));
     println!("calls into functions that the shipped profile lacks: {}", percent(found.unknown));
     match found.loss {
-        None => println!("estimated iTLB misses: the code fits the TLB; nothing to refresh for"),
+        None => println!("estimated iTLB misses: the code fits the TLB, so a new profile gains nothing"),
         Some(loss) => println!(
             "estimated iTLB misses of the shipped order against a fresh one: {:+.1} % ({loss:.3})",
             100.0 * (loss - 1.0)

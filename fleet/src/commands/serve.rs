@@ -128,7 +128,7 @@ pub(crate) fn token(options: &TokenOptions) -> Result<()> {
         .iter()
         .any(|word| word.is_empty() || word.chars().any(char::is_control))
     {
-        return Err(Error::new(ErrorCode::Usage, "names are not empty and have no control characters"));
+        return Err(Error::new(ErrorCode::Usage, "a name must not be empty or contain control characters"));
     }
     if options.name.len() > LONGEST_WORD || options.host_class.len() > LONGEST_WORD {
         return Err(Error::new(ErrorCode::Usage, format!("a name is longer than {LONGEST_WORD} bytes")));

@@ -346,7 +346,8 @@ impl Log {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
+        Err(Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+            .with_input(self.table.name()))
     }
 
     /// Increases a number that commits store, and repeats the commit if other writers come first.
@@ -361,7 +362,8 @@ impl Log {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
+        Err(Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+            .with_input(self.table.name()))
     }
 
     /// Removes files that no state within the retention lists. With `all`, also removes files that no commit ever listed.
@@ -434,7 +436,7 @@ impl Log {
     }
 
     fn failed(&self, error: &DeltaTableError) -> Error {
-        Error::new(ErrorCode::Io, format!("the table's log failed: {error}"))
+        Error::new(ErrorCode::Io, format!("error in the table's log: {error}"))
             .with_input(self.store.for_programs(self.table.name()))
     }
 }

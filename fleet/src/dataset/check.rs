@@ -41,7 +41,7 @@ pub async fn check(place: &str) -> Result<Checked> {
             for batch in batches.iter().filter(|_| table == Table::Submissions) {
                 let all = (0..batch.num_rows()).filter_map(|row| tables::text_at(batch, 11, row));
                 if !all.map(str::to_owned).all(|identity| identities.insert(identity)) {
-                    checked.faults.push(format!("{}: a submission that is there twice", file.name));
+                    checked.faults.push(format!("{}: a submission occurs twice", file.name));
                 }
             }
             checked.sound += usize::from(checked.faults.len() == before);

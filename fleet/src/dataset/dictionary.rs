@@ -179,7 +179,7 @@ impl Dictionary {
                 Ordering::Less => continue,
                 Ordering::Equal => {}
                 Ordering::Greater => {
-                    return Err(damaged("numbers of subjects that do not follow one another"));
+                    return Err(damaged("numbers of subjects are not consecutive"));
                 }
             }
             let text = |column| tables::text_at(batch, column, row);
@@ -194,7 +194,7 @@ impl Dictionary {
             let kind =
                 text(1).and_then(RowKind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
             let key = |dso| match function(dso) {
-                Some(None) => Err(damaged("a function with a name that no profile has")),
+                Some(None) => Err(damaged("a function name that is not valid in profiles")),
                 Some(key) => Ok(key),
                 None => Ok(None),
             };
@@ -218,7 +218,7 @@ impl Dictionary {
         let numbers = batch.column(0).as_primitive::<Int32Type>();
         for row in 0..batch.num_rows() {
             if self.submitter(tables::text_at(batch, 1, row).unwrap_or_default()) != numbers.value(row) {
-                return Err(damaged("numbers of submitters that do not follow one another"));
+                return Err(damaged("numbers of submitters are not consecutive"));
             }
         }
         self.kept.1 = self.submitters.ends.len();

@@ -98,7 +98,7 @@ pub async fn vacuum(place: &str, hours: u32) -> Result<usize> {
 /// Fails if there is no condition, if no submission meets the conditions, or if the store fails.
 pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
     if what.submitter.is_none() && what.before.is_none() {
-        return Err(Error::new(ErrorCode::Usage, "nothing says what to forget")
+        return Err(Error::new(ErrorCode::Usage, "the submissions to forget need a condition")
             .with_hint("give --submitter, --before or both"));
     }
     let mut logs = open(place).await?;
@@ -136,7 +136,7 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
     // An interrupted run may have left names.
     done.files += forget_names(&mut logs, submitter.filter(|_| what.before.is_none())).await?;
     match done.submissions {
-        0 => Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place)),
+        0 => Err(Error::new(ErrorCode::NotFound, "no submission meets the conditions").with_input(place)),
         _ => Ok(done),
     }
 }

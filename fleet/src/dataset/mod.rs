@@ -268,7 +268,7 @@ impl Logs {
         if logs.submissions.property(PROPERTY_CHECK) != Some(keys.check(&id)) {
             return Err(Error::new(ErrorCode::IncompatibleInputs, "the secret is of another dataset")
                 .with_input(secret.display().to_string())
-                .with_hint("name the one that the dataset was begun with: --secret FILE"));
+                .with_hint("give the secret with which the dataset was made: --secret FILE"));
         }
         Ok((logs, keys))
     }
@@ -302,8 +302,8 @@ impl Logs {
         }
         match self.incomplete() {
             None => Ok(()),
-            Some(batch) => Err(Error::new(ErrorCode::Damaged, format!("batch {batch} lacks files"))
-                .with_hint("sediment-fleet fsck DATASET names what else is damaged")),
+            Some(batch) => Err(Error::new(ErrorCode::Damaged, format!("files of batch {batch} are missing"))
+                .with_hint("sediment-fleet fsck DATASET lists other errors")),
         }
     }
 
@@ -331,7 +331,8 @@ impl Logs {
     /// Fails if the table of submissions lacks the dataset's identity.
     pub fn dataset(&self) -> Result<Dataset> {
         let id = self.submissions.property(PROPERTY_DATASET);
-        let id = id.ok_or_else(|| Error::new(ErrorCode::Damaged, "a table that is none of a dataset"))?;
+        let id =
+            id.ok_or_else(|| Error::new(ErrorCode::Damaged, "the table does not belong to a dataset"))?;
         let submissions = self.submissions.files();
         let batches: std::collections::BTreeSet<&str> =
             submissions.iter().filter_map(|file| file.batch.as_deref()).collect();
@@ -360,7 +361,7 @@ fn check_schema(submissions: &Log) -> Result<()> {
             let message = format!("schema {schema}, but this program reads up to {SCHEMA}");
             Err(Error::new(ErrorCode::NewerVersion, message).with_hint("use a newer sediment-fleet"))
         }
-        None => Err(Error::new(ErrorCode::Damaged, "a table that is none of a dataset")),
+        None => Err(Error::new(ErrorCode::Damaged, "the table does not belong to a dataset")),
     }
 }
 

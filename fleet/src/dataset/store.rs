@@ -156,7 +156,7 @@ impl Store {
                 if payload.iter().flatten().ne(there.iter()) {
                     return Err(Error::new(ErrorCode::IncompatibleInputs, "another program wrote this file")
                         .with_input(name)
-                        .with_hint("let one program at a time write to a dataset"));
+                        .with_hint("run only one program at a time that writes to a dataset"));
                 }
             }
             Err(error) => return Err(failed(&error).with_input(name)),
@@ -254,5 +254,5 @@ fn failed(error: &object_store::Error) -> Error {
 }
 
 fn no_name(error: &object_store::path::Error) -> Error {
-    Error::new(ErrorCode::Usage, format!("no name of a file in a store: {error}"))
+    Error::new(ErrorCode::Usage, format!("not a valid file name in a store: {error}"))
 }

@@ -446,7 +446,8 @@ fn used_up() -> Error {
 }
 
 fn always_faster() -> Error {
-    Error::new(ErrorCode::Io, "other writers were always faster").with_hint("try again")
+    Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+        .with_hint("try again")
 }
 
 impl Pending {

@@ -326,7 +326,7 @@ impl Compaction {
         give_way();
         let taken_up = self.take_up(&mut writer);
         if let Err(error) = &taken_up {
-            warning(&format!("what was set aside stays so: {error}"));
+            warning(&format!("rejected records stay in their files: {error}"));
         }
         let mut writer = taken_up.is_ok().then_some(writer);
         let mut last_try = false;
@@ -354,12 +354,12 @@ impl Compaction {
                 self.compact(&mut writer, last_try)
             };
             let done = catch_unwind(AssertUnwindSafe(compact));
-            let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked")));
+            let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")));
             match done {
                 Ok(()) => self.health.works(Part::Dataset),
                 Err(error) => {
                     Metrics::count(&self.metrics.compaction_failures_total);
-                    self.health.fails(Part::Dataset, &format!("the log stays: {error}"));
+                    self.health.fails(Part::Dataset, &format!("the log is kept: {error}"));
                     // The writer's state differs from the dataset.
                     writer = None;
                 }
@@ -378,7 +378,7 @@ impl Compaction {
             Ok::<_, Error>((joined, removed))
         };
         let done = catch_unwind(AssertUnwindSafe(work));
-        match done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked"))) {
+        match done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic"))) {
             Ok((joined, removed)) => {
                 self.metrics.joined_files_total.fetch_add(joined as u64, Ordering::Relaxed);
                 self.metrics.removed_files_total.fetch_add(removed as u64, Ordering::Relaxed);

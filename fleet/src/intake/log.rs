@@ -135,7 +135,7 @@ pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
     let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| {
         Error::new(ErrorCode::IncompatibleInputs, format!("another intake has this log: {error}"))
             .with_input(folder.display().to_string())
-            .with_hint("give each intake a folder of its own: --log DIR")
+            .with_hint("give each intake a different folder: --log DIR")
     })?;
     let mut owner = String::new();
     lock.read_to_string(&mut owner).map_err(|error| io(&error, &path))?;
@@ -146,7 +146,7 @@ pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
     } else if owner != dataset {
         return Err(Error::new(ErrorCode::IncompatibleInputs, "this log is of another dataset")
             .with_input(folder.display().to_string())
-            .with_hint("give each dataset a folder of its own: --log DIR"));
+            .with_hint("give each dataset a different folder: --log DIR"));
     }
     Ok(Claim { _lock: lock })
 }
@@ -459,7 +459,7 @@ fn header(bytes: &[u8]) -> Option<Header> {
 fn io(error: &std::io::Error, path: &Path) -> Error {
     Error::new(ErrorCode::Io, error.to_string())
         .with_input(path.display().to_string())
-        .with_hint("the intake needs a folder with free space that lasts")
+        .with_hint("the intake needs a folder on a disk with free space")
 }
 
 #[cfg(test)]

@@ -227,9 +227,9 @@ pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &PackagesByB
         facts.package = package;
     }
     if !is_named {
-        return Err(Error::new(ErrorCode::NotInProfile, "nothing names the service that was profiled")
+        return Err(Error::new(ErrorCode::NotInProfile, "the name of the profiled service is missing")
             .with_hint(
-                "service.name and service.version of the resource; or /ingest?name=SERVICE{version=VERSION}",
+                "set service.name and service.version of the resource, or use /ingest?name=SERVICE{version=VERSION}",
             ));
     }
     Ok(text::print(&profile).into_bytes())

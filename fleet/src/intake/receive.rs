@@ -95,7 +95,7 @@ impl Refused {
                 &metrics.refused_token_total,
                 StatusCode::UNAUTHORIZED,
                 None,
-                "no known token: Authorization: Bearer TOKEN",
+                "unknown token: send Authorization: Bearer TOKEN",
             ),
             Self::Wrong => (
                 &metrics.refused_wrong_total,
@@ -119,13 +119,13 @@ impl Refused {
                 &metrics.refused_size_total,
                 StatusCode::PAYLOAD_TOO_LARGE,
                 None,
-                "larger than a submission may be",
+                "the submission is larger than the limit",
             ),
             Self::Packing => (
                 &metrics.refused_packing_total,
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 None,
-                "not packed as its Content-Encoding says: gzip and zstd are read",
+                "the body does not have its Content-Encoding, or is neither gzip nor zstd",
             ),
             Self::Slow => (
                 &metrics.refused_slow_total,
@@ -133,12 +133,9 @@ impl Refused {
                 None,
                 "the submission did not arrive in time",
             ),
-            Self::Broken => (
-                &metrics.refused_slow_total,
-                StatusCode::BAD_REQUEST,
-                None,
-                "the submission did not arrive whole",
-            ),
+            Self::Broken => {
+                (&metrics.refused_slow_total, StatusCode::BAD_REQUEST, None, "the submission is incomplete")
+            }
             Self::Busy => {
                 (&metrics.refused_busy_total, StatusCode::SERVICE_UNAVAILABLE, Some("1"), "busy: try again")
             }
@@ -341,7 +338,7 @@ async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, for
         }
         Some(Kept::Failed(error)) => {
             shared.health.fails(Part::Log, &error.to_string());
-            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be kept: try again later")
+            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be stored: try again later")
         }
         None => Refused::Busy.answer(shared),
     }

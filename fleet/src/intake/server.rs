@@ -293,7 +293,7 @@ fn talk(
             slot.0.answered(&slot.1);
             made.unwrap_or_else(|_| {
                 Metrics::count(&metrics.refused_late_total);
-                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "it took too long: try again"))
+                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "the request took too long: try again"))
             })
         }
     });
@@ -356,7 +356,7 @@ async fn page(
     kind: &'static str,
 ) -> Response {
     let Ok(_place) = shared.waiting_pages.try_acquire() else {
-        let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "many wait for pages: try again");
+        let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "too many requests for pages: try again");
         busy.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
         return busy;
     };

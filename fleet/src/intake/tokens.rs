@@ -51,7 +51,7 @@ impl Tokens {
             };
             let fields: Vec<&str> = line.split('\t').collect();
             let [hash, name, host_class] = fields[..] else {
-                return Err(fault("not three fields with tabs between"));
+                return Err(fault("not three fields separated by tabs"));
             };
             if hash.len() != 64
                 || !hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
@@ -130,7 +130,7 @@ impl TokenFile {
         *file.read.lock().unwrap_or_else(PoisonError::into_inner) = file.stamp();
         let tokens = file.load()?;
         if tokens.is_empty() {
-            return Err(Error::new(ErrorCode::EmptyInput, "no token, so nobody could send")
+            return Err(Error::new(ErrorCode::EmptyInput, "the file has no token, so nobody can send")
                 .with_input(path.display().to_string())
                 .with_hint("sediment-fleet token FILE NAME HOST-CLASS makes one"));
         }
@@ -169,9 +169,8 @@ impl TokenFile {
                 }
                 *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
             }
-            Err(error) => {
-                health.fails(Part::Tokens, &format!("those that were read before stay in use: {error}"))
-            }
+            Err(error) => health
+                .fails(Part::Tokens, &format!("the tokens that were read before are still valid: {error}")),
         }
     }
 
@@ -194,7 +193,7 @@ impl TokenFile {
         }
         wrong.count = wrong.count.saturating_add(1);
         if wrong.count == WRONG + 1 {
-            warning("many requests with wrong tokens: they have to wait");
+            warning("many requests with wrong tokens: further ones must wait");
         }
         wrong.count <= WRONG
     }

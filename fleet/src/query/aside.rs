@@ -126,7 +126,10 @@ impl Aside {
     pub fn told(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let (Some(unit), true) = (&self.unit, self.of_blocks > 0) {
-            lines.push(format!("counts of blocks of {} submissions: most count {unit}", self.of_blocks));
+            lines.push(format!(
+                "counts of blocks of {} submissions: most submissions count {unit}",
+                self.of_blocks
+            ));
         }
         if self.of_nameless > 0 {
             let labels: Vec<&str> = self.builds.keys().map(String::as_str).collect();

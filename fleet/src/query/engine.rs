@@ -217,8 +217,11 @@ impl Engine {
         }
         let waited = longest.as_secs();
         Err(last.unwrap_or_else(|| {
-            Error::new(ErrorCode::Io, format!("{TRIES} times the cluster had no answer within {waited} s"))
-                .with_hint("look whether its executors run; for longer queries raise --retry-after")
+            Error::new(
+                ErrorCode::Io,
+                format!("the cluster did not answer within {waited} s in {TRIES} attempts"),
+            )
+            .with_hint("check that its executors are running; for longer queries, increase --retry-after")
         }))
     }
 

@@ -94,7 +94,7 @@ impl Counted {
     /// Finds out which submissions count.
     ///
     /// # Errors
-    /// Fails if no submission counts, or if the store fails.
+    /// Fails if the policy excludes all submissions, or if the store fails.
     pub async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
         let submissions = Submissions::of(dataset, selection).await?;
         let kinds = Kinds::of(&submissions);
@@ -118,8 +118,8 @@ impl Counted {
         let found = within_caps(policy, &submissions.rows);
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {
-            Error::new(ErrorCode::EmptyInput, "no submission counts")
-                .with_hint("select more, or raise the caps")
+            Error::new(ErrorCode::EmptyInput, "the policy excludes all submissions")
+                .with_hint("select more submissions, or increase the caps")
         })?;
         let until = policy.until.unwrap_or(newest);
         let (mut classes, mut of_class, mut rows) = (Vec::new(), Vec::new(), Vec::new());
