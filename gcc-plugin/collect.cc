@@ -134,7 +134,7 @@ Identity
 identity_of (cgraph_node *node)
 {
   const char *name = node->asm_name ();
-  // A leading star tells the assembler to use the name unchanged; it is not a part of the symbol.
+  // A leading star means that GCC adds no prefix to the name; it is not a part of the symbol.
   Identity identity { *name == '*' ? name + 1 : name, "" };
   if (!TREE_PUBLIC (node->decl))
     identity.file = unit_of (node->decl);

@@ -83,8 +83,8 @@ std::vector<Numbered> numbered;
 // Identifier of the unit in the map; 0: the unit does not have a map.
 uint64_t unit_key;
 
-// A statement of a final block. `is_switch`: the reader takes the statement's executions in a function from its most frequent block, and does
-// not add those of its other blocks.
+// A statement of a final block. `is_switch`: the reader takes the statement's executions in a function from its most frequent block alone,
+// and does not add its other blocks.
 struct Statement
 {
   unsigned number;

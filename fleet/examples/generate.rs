@@ -3,9 +3,9 @@
 //! slowly, and one profile in a hundred is a copy.
 //!
 //!     generate text DIR COUNT CALLS                DIR/SUBMITTER/CLASS/DAY/NUMBER.gv
-//!     generate dataset DATASET COUNT CALLS         straight into a dataset, by the writer that `ingest` uses; with a fourth number
-//!                                                  COPIES, each profile is sent by so many submitters, on other days
-//!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others hardly make, each with many profiles
+//!     generate dataset DATASET COUNT CALLS         directly into a dataset, with the writer that `ingest` uses; with a fourth number
+//!                                                  COPIES, this number of submitters send each profile, on other days
+//!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others rarely make, with EACH profiles each
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
 use sediment_core::random::Generator;

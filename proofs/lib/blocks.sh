@@ -2,8 +2,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Builds of programs that GCC compiles with block counts, in several forms: builds, recordings of blocks, links in layouts whose text begins at
-# several offsets in a page, and figures. A script sources this file first; this file sources layouts.sh. Figures and links are in $kept; each
-# form has a separate folder in it.
+# several offsets in a page, and figures. A script sources this file first; this file sources layouts.sh. Figures and links are in $kept, with a
+# separate folder for each form.
 # each form has a folder of its own there.
 
 source "$(dirname "${BASH_SOURCE[0]}")/layouts.sh"

@@ -53,7 +53,7 @@ impl Store {
 
     fn open_bucket(rest: &str) -> Result<Self> {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        // Many quick retries, so that even a store works in which every second call fails.
+        // Many quick retries: the program works even if every second call to the store fails.
         let backoff = BackoffConfig {
             init_backoff: Duration::from_millis(20),
             max_backoff: Duration::from_secs(5),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Number of wrong tokens within [`PERIOD`] that get an answer with a reason. Requests with further wrong tokens are told to wait.
+/// Number of wrong tokens within [`PERIOD`] that get an answer with a reason. Further wrong tokens get the answer to wait.
 const WRONG: u32 = 60;
 const PERIOD: Duration = Duration::from_secs(60);
 

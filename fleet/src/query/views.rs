@@ -75,8 +75,8 @@ pub struct Drift {
     pub agreement: Option<u64>,
     /// Share of current calls into functions that the shipped profile does not contain, in parts per million.
     pub unknown: u64,
-    /// Estimated iTLB misses of the order from the shipped profile, divided by those of an order from the current profile: the benefit of a new profile. `None`
-    /// if the code fits the TLB.
+    /// Ratio of estimated iTLB misses: order from the shipped profile to order from the current profile. It is the benefit of a new
+    /// profile. `None` if the code fits the TLB.
     pub loss: Option<f64>,
     /// Number of submissions in the current profile.
     pub submissions: u64,
@@ -109,7 +109,7 @@ pub async fn drift(
     })
 }
 
-/// Estimated misses of the order from `shipped`, divided by those of the order from `now`, both for the calls in `now`.
+/// Ratio of estimated misses: order from `shipped` to order from `now`, both for the calls in `now`.
 ///
 /// # Errors
 /// Fails if a profile has no order.
@@ -136,7 +136,7 @@ pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
 pub struct Outlier {
     /// Key of the submitter.
     pub submitter: String,
-    /// Overlap of the submitter's calls with those of all others, in parts per million.
+    /// Overlap of the submitter's calls with the calls of all others, in parts per million.
     pub agreement: u64,
     /// Share of the submitter in all calls of all recordings, in parts per million.
     pub share: u64,

@@ -186,7 +186,7 @@ fn tokens_count_from_the_moment_their_file_changes() {
     becomes(&site.tokens[1], "401");
     let health = intake.get("/health");
     assert!(status(&health) == "503" && health.contains("tokens fails"), "{health}");
-    // After many wrong tokens, clients are told to wait.
+    // After many wrong tokens, the answer is to wait.
     let last = (0..80).map(|_| status(&intake.post("wrong", "", "x")).to_owned()).last().unwrap();
     assert_eq!(last, "429");
     intake.stop();
