@@ -28,7 +28,7 @@ pub(crate) fn default_linker(ui: &Ui) -> Result<(&'static Linker, String)> {
         let why = why.split(';').next().unwrap_or_default().to_owned();
         let asked: Vec<_> = std::iter::once(&compiler).chain(&arguments).map(|word| word.to_string_lossy()).collect();
         let asked = escape::terminal(&asked.join(" "));
-        let found = if version.is_empty() { format!("no compiler with a linker found: asked `{asked}`") } else { why };
+        let found = if version.is_empty() { format!("no compiler with a linker found: tried `{asked}`") } else { why };
         Error::new(ErrorCode::Unsupported, found)
             .with_hint("name the compiler with CC, or the ordering language with --linker; mold and wild order by the wrapper (docs/linkers.md)")
     })?;

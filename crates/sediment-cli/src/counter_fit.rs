@@ -88,7 +88,7 @@ impl Fitting {
     }
 }
 
-/// Units that were compiled by counters. A unit counts once for each compilation.
+/// Units that were compiled with counters. A unit counts once for each compilation.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CountersOutput {
@@ -97,7 +97,7 @@ pub(crate) struct CountersOutput {
     changed_units: u64,
     functions: u64,
     changed_functions: u64,
-    /// Part of the counters' weight that fits the units.
+    /// Share of the counters' weight that fits the code of the units.
     fits_percent: f64,
 }
 

@@ -169,7 +169,7 @@ fn converted<S: AsRef<OsStr>>(inputs: &[PathBuf], options: &[S], tool: Option<&P
     }
     Err(refused.unwrap_or_else(|| {
         Error::new(ErrorCode::NotFound, "llvm-profdata was not found").with_hint(
-            "install the one of the compiler's LLVM (llvm-19; for rustc: rustup component add llvm-tools), or name it: --llvm-profdata PROGRAM",
+            "install llvm-profdata of the compiler's LLVM version (llvm-19; for rustc: rustup component add llvm-tools), or name it: --llvm-profdata PROGRAM",
         )
     }))
 }

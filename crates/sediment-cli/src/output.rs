@@ -32,12 +32,12 @@ impl Serialize for Digits {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FunctionOutput<'a> {
-    /// Program or library; null where it is unknown.
+    /// Program or library; null if unknown.
     pub(crate) dso: Option<&'a str>,
     /// Linkage name.
     pub(crate) name: &'a str,
     pub(crate) demangled: Cow<'a, str>,
-    /// Source file, of local functions whose name their program or library has several times.
+    /// Source file; only for a local function whose program or library has several functions of its name.
     pub(crate) file: Option<&'a str>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> FunctionOutput<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct SkippedItems {
     pub(crate) step: String,
-    /// Reason.
+    /// Code of the reason.
     pub(crate) code: String,
     pub(crate) items: u64,
     /// Weight of the items.
@@ -70,7 +70,7 @@ pub(crate) struct SkippedItems {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WrittenOutput {
     schema: Schema<1>,
-    /// The files, in the order in which they were written.
+    /// The files, in the order of writing.
     files: Vec<String>,
     skipped: Vec<SkippedItems>,
 }

@@ -39,7 +39,7 @@ pub fn analyse(experiment: &Experiment) -> Result<Analysis> {
     }
     let builds = whole.variants.iter().filter(|variant| variant.probe.is_none());
     if builds.map(|variant| variant.replicas).max().unwrap_or(1) <= 1 {
-        analysis.warnings.push("single layout: does not separate luck from layout".to_owned());
+        analysis.warnings.push("single layout: the difference may be layout luck".to_owned());
     }
     if explains_only(&whole.primary) {
         analysis.warnings.push(format!(

@@ -25,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum EffectScale {
-    /// Natural logarithm of the ratio to the baseline; [`percent`] shows it.
+    /// Natural logarithm of the ratio to the baseline.
     #[serde(rename = "log-ratio")]
     Logarithm,
-    /// The metric's own unit, as some value is zero or negative.
+    /// The metric's own unit, because a value is zero or negative.
     #[serde(rename = "difference")]
     Plain,
 }
@@ -46,24 +46,24 @@ pub fn percent(log_ratio: f64) -> f64 {
 pub enum Design {
     /// Runs of one block side by side, one link of each build.
     Paired {
-        /// Blocks in which both have a value.
+        /// Blocks with a value of both.
         blocks: usize,
     },
-    /// The same with several links.
+    /// Runs of one block side by side, several links of each build.
     Replicated {
-        /// Blocks in which every link of both has a value.
+        /// Blocks with a value of every link of both.
         blocks: usize,
         /// Links of the build and of the baseline.
         links: (usize, usize),
     },
-    /// Samples that no block joins.
+    /// Samples without blocks.
     Unpaired {
         /// Runs of the build and of the baseline.
         runs: (usize, usize),
     },
-    /// Printed summaries.
+    /// Means that another tool printed, without single values.
     Summarised {
-        /// Their counts.
+        /// Runs of the build and of the baseline.
         runs: (u64, u64),
     },
 }
@@ -84,15 +84,15 @@ pub struct Comparison {
     pub scale: EffectScale,
     /// The difference: mean log-ratio, or mean difference.
     pub estimate: f64,
-    /// The difference with its interval and test, on which verdicts rest; None where no spread is known.
+    /// The difference with its interval and test, which verdicts use; null if no spread is known.
     pub effect: Option<Effect>,
-    /// With several links: the interval over blocks, which holds for these very files.
+    /// With several links: the interval over blocks, which holds only for these files.
     pub these_links: Option<Effect>,
     /// With several links, for the headline: the bootstrap over links and blocks.
     pub bootstrap: Option<Interval>,
     /// Hodges–Lehmann estimate and signed-rank test of the paired differences.
     pub signed_rank: Option<SignedRank>,
-    /// Student's test of the values, unpaired, as older reports give it.
+    /// Student's test of the values, unpaired, for older reports.
     pub student: Option<Effect>,
     /// Welch's test of the values, unpaired.
     pub welch: Option<Effect>,
@@ -101,7 +101,7 @@ pub struct Comparison {
     /// Test for equal coefficients of variation.
     #[serde(rename = "equal_cv")]
     pub spread: Option<SpreadTest>,
-    /// p-value that the difference reaches the margin ([`equivalence`]).
+    /// p-value of the equivalence test: a small one shows that the difference is within the margin.
     pub equivalence_p: Option<f64>,
     /// p-value adjusted for the number of questions: Holm over builds for the headline, Benjamini and Hochberg over the rest.
     pub adjusted_p: Option<f64>,

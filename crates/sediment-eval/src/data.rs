@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Direction in which a metric improves.
+/// Which values of a metric are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Direction {
@@ -23,7 +23,7 @@ pub enum Direction {
 pub enum MetricKind {
     /// Measured on the machine: time, counters, faults.
     Measured,
-    /// Counted by a simulator (cachegrind, callgrind). Stands apart in every report.
+    /// Counted by a simulator (cachegrind, callgrind). Every report lists it separately.
     Simulated,
     /// Computed from other metrics of the same run, such as instructions per cycle.
     Derived,
@@ -33,11 +33,11 @@ pub enum MetricKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
-    /// Its name, as in `perf stat` if that has the metric: `cycles`, `iTLB-load-misses`, `elapsed`.
+    /// Its name; the one of `perf stat` if that has the metric: `cycles`, `iTLB-load-misses`, `elapsed`.
     pub name: String,
     /// Unit of its values, as a table shows it: `s`, `count`, `bytes`, `cycles/transaction`.
     pub unit: String,
-    /// Direction in which it improves.
+    /// Which of its values are better.
     #[serde(rename = "better")]
     pub direction: Direction,
     /// Source of its values.
@@ -53,12 +53,12 @@ pub struct Factor {
     pub level: String,
 }
 
-/// Kind of a variant that is the baseline again. It differs from the baseline by noise alone.
+/// Kind of a variant that repeats the baseline, and differs from it by noise alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
-    /// A/A: the very same file as the baseline's first link.
+    /// A/A: the same file as the baseline's first link.
     SameFile,
     /// A/A′: the baseline linked again, with another random layout.
     Relinked,

@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 pub struct FactorEffect {
     /// `lto: on instead of off`, or `lto on × inline on`.
     pub name: String,
-    /// True for an interaction: the difference of two changes together from the product of either alone.
+    /// True for an interaction: how far two changes together differ from the product of their single effects.
     pub interaction: bool,
-    /// The effect on logarithms, as the size of a ratio; averaged over the other factors.
+    /// The effect as a natural logarithm of a ratio, averaged over the other factors.
     pub effect: Effect,
 }
 

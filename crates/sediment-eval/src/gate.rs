@@ -12,11 +12,11 @@ use serde::Serialize;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Gate {
-    /// No regression is shown, and none beyond the margin is left open.
+    /// No regression is shown, and one beyond the margin is excluded.
     Pass,
-    /// A build is slower: its interval clears margin and noise floor. Exit code 3.
+    /// A build is slower: its interval lies beyond the margin and the noise floor. Exit code 3.
     Regression,
-    /// No regression is shown, but one beyond the margin is not excluded. Exit code 4 when a conclusive answer was asked for,
+    /// No regression is shown, but one beyond the margin is not excluded. Exit code 4 with `--conclusive`,
     /// else 0.
     Inconclusive,
 }

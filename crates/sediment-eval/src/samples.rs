@@ -131,7 +131,7 @@ pub(super) fn check(experiment: &Experiment) -> Result<()> {
     let twice = first_repeated(experiment);
     if let Some(number) = twice {
         return wrong(format!(
-            "run {} is the second of its build, link and workload in its block",
+            "run {} repeats the build, link and workload of another run in its block",
             number + 1
         ));
     }

@@ -57,7 +57,7 @@ fn other_results(whole: &Experiment, workload: usize, build: usize) -> Option<St
         format!("{} and {}", name(whole.baseline), name(build))
     };
     (before.union(&after).count() > 1)
-        .then(|| format!("the {what} of {of} differ (--ignore-output judges them nevertheless)"))
+        .then(|| format!("the {what} of {of} differ (to judge them anyway: --ignore-output)"))
 }
 
 fn unsteady(whole: &Experiment, workload: usize) -> Option<String> {

@@ -18,14 +18,14 @@ use super::data::Direction;
 use super::statistics::{Interval, power};
 use serde::Serialize;
 
-/// Answer of an experiment about a build, against the baseline.
+/// Answer of an experiment about a build, compared with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Better on the primary metric, beyond chance and noise floor.
     Faster,
-    /// Worse, likewise.
+    /// Worse on the primary metric, beyond chance and noise floor.
     Slower,
     /// The interval lies within the margin.
     Equivalent,

@@ -141,7 +141,7 @@ fn read_with(
     remove_all(&files);
     ended.successful(command)?;
     if !files.contains(&own) {
-        return Err(Error::new(ErrorCode::ProgramFailed, "valgrind left no cachegrind file")
+        return Err(Error::new(ErrorCode::ProgramFailed, "valgrind wrote no cachegrind file")
             .with_input(own.display().to_string()));
     }
     let mut sum = Totals::default();

@@ -43,6 +43,16 @@ pub fn overload(looks: &[f64]) -> Option<String> {
         .then(|| format!("the machine was overloaded: other work had {mean:.0} tasks for each processor"))
 }
 
+/// Returns a message if the load of the last minute (`/proc/loadavg`) is so high that a measurement now would be refused.
+#[must_use]
+pub fn overload_now() -> Option<String> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = load.split_whitespace().next()?.parse().ok()?;
+    let processors = std::thread::available_parallelism().ok()?.get();
+    (load > TOO_MANY * processors as f64)
+        .then(|| format!("the load of this machine is {load:.0} on {processors} processors"))
+}
+
 /// Times the loop, in seconds.
 #[must_use]
 pub fn look() -> f64 {

@@ -26,7 +26,7 @@ pub fn drop_from(files: &[PathBuf]) -> Result<()> {
         let system = fstatfs(&file).map_err(|error| failed(error.to_string()))?.filesystem_type();
         if system == TMPFS_MAGIC {
             return Err(failed("its file system is in memory (tmpfs)".to_owned())
-                .with_hint("cold runs need programs on a disk"));
+                .with_hint("cold runs need programs in a file system on disk"));
         }
         file.sync_all().map_err(|error| failed(error.to_string()))?;
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)

@@ -194,7 +194,7 @@ pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<
     let version = match sediment_process::command::probe("perf", &["--version"], PERF_HINT) {
         Ok(version) => version,
         Err(_) => {
-            let why = format!("perf is not there ({PERF_HINT})");
+            let why = format!("perf is not installed ({PERF_HINT})");
             let without = asked.iter().filter(|event| !KERNEL_SAYS_TOO.contains(&event.metric));
             return Ok(CountableEvents {
                 absent: without.map(|event| (event.metric.to_owned(), why.clone())).collect(),
@@ -322,7 +322,7 @@ fn not_supported(event: &str, counts_any: bool) -> String {
             format!("not supported: {} have no such event", processor.name())
         }
         _ if !counts_any && processor::is_virtual(&cpuinfo) => {
-            "not supported: this is a virtual machine whose hypervisor gives it no such counter".to_owned()
+            "not supported: the hypervisor of this virtual machine provides no such counter".to_owned()
         }
         _ => "not supported: the processor, or its driver in the kernel, has no such counter".to_owned(),
     }
@@ -375,7 +375,7 @@ pub fn read_counts(file: &Path) -> Result<StatTable> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
     let text = text.map_err(|error| {
-        Error::new(ErrorCode::ProgramFailed, format!("perf stat left no counts: {error}"))
+        Error::new(ErrorCode::ProgramFailed, format!("perf stat wrote no counts: {error}"))
     })?;
     Ok(table(&String::from_utf8_lossy(&text)))
 }

@@ -18,7 +18,7 @@ pub(crate) const METER: Meter = Meter {
         Quantity {
             name: "user time",
             unit: Unit::Microseconds,
-            summary: "time on a processor outside the kernel, waited-for descendants included",
+            summary: "time on a processor outside the kernel, including descendants that it waited for",
             repeatable: false,
         },
         Quantity {

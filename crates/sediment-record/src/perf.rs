@@ -30,7 +30,7 @@ pub(super) const BRANCHES: Recorder = Recorder {
 /// Call stacks.
 pub(crate) const STACKS: Recorder = Recorder {
     name: "perf-stacks",
-    summary: "samples of cycles, or of the clock where none are counted, with call stacks, at nearly full speed",
+    summary: "samples of cycles (of the clock, if cycles are not counted) with call stacks, at nearly full speed",
     lacks: "call counts and time order; functions without a frame pointer hide their callers",
     traces: false,
     counts_all: false,

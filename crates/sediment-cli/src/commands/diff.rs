@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Print JSON; needs AFTER
     #[arg(long, requires = "after")]
     json: bool,
-    /// Number of functions to list per kind; 0 lists all
+    /// Number of new, gone and changed functions to list; 0 lists all
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
 }
@@ -78,19 +78,19 @@ fn words(set: &BTreeSet<String>) -> String {
     if set.is_empty() { "unknown".to_owned() } else { set.iter().cloned().collect::<Vec<_>>().join(", ") }
 }
 
-/// Output of `diff --json`: two profiles. A function's share is its part of all calls in its profile.
+/// Output of `diff --json`: two profiles compared. Shares are parts of all calls in a profile.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DiffOutput<'a> {
     schema: Schema<1>,
-    /// Part of the weight that is the same in both, in per cent; null if a profile has no counts.
+    /// Share of the weight that is the same in both, in per cent; null if a profile has no counts.
     agreement_percent: Option<f64>,
     dsos: Vec<DsoShares<'a>>,
     /// Functions whose shares changed, the largest changes first.
     functions: Vec<FunctionShares<'a>>,
 }
 
-/// Shares of a program or library in the calls.
+/// Shares of all calls that a program or library has.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DsoShares<'a> {
@@ -100,7 +100,7 @@ struct DsoShares<'a> {
     after_percent: f64,
 }
 
-/// Shares of a function; null where a profile lacks it.
+/// Shares of a function; null if the profile lacks the function.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FunctionShares<'a> {
@@ -152,7 +152,7 @@ fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: us
         Some(agreement) => {
             let _ = writeln!(text, "  agreement    {} of the weight is the same", parts(agreement));
         }
-        None => text += "  agreement    unknown: one of the profiles has no counts\n",
+        None => text += "  agreement    unknown, because one of the profiles has no counts\n",
     }
     for (label, was, is) in &found.dsos {
         let label = label.as_deref().unwrap_or("(no program or library)");
@@ -169,7 +169,7 @@ fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: us
         .collect();
     list(&mut text, "new", &new, top, |moved| percent(moved.after.unwrap_or(0)));
     list(&mut text, "gone", &gone, top, |moved| percent(moved.before.unwrap_or(0)));
-    list(&mut text, "with another share", &kept, top, |moved| {
+    list(&mut text, "with a changed share", &kept, top, |moved| {
         format!("{} -> {}", percent(moved.before.unwrap_or(0)), percent(moved.after.unwrap_or(0)))
     });
     text

@@ -31,10 +31,10 @@ pub(crate) struct Arguments {
     /// Draw the calls near this function, by its linkage name or demangled; repeatable [default: the whole profile]
     #[arg(long, value_name = "FUNCTION")]
     around: Vec<String>,
-    /// With --around: calls to follow from the function
+    /// With --around: depth of calls to follow from the function
     #[arg(long, value_name = "COUNT", default_value_t = 2, requires = "around", value_parser = clap::value_parser!(u32).range(1..=100))]
     depth: u32,
-    /// Draw only calls with an end in this program or library [default: all]
+    /// Draw only calls from or to this program or library [default: all]
     #[arg(long, value_name = "NAME")]
     dso: Option<String>,
     /// Number of calls to draw, most frequent first; 0 draws all (slow beyond 1000)

@@ -27,17 +27,17 @@ use std::path::{Path, PathBuf};
     long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made from recordings, because profiles have no source lines. They need the debug information of the recorded program, except for pprof profiles of Go. gcc-order is made from one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next -w; by default all files have the same weight, whatever their length."
 )]
 pub(crate) struct ExportOptions {
-    /// Weight of the files that follow, not for samples, rows and gcc-order: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
+    /// Weight of the files that follow, not for llvm-sample, rows and gcc-order: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
-    /// Profiles to read (for samples and go-pgo: recordings; for gcc-order: an ordering file); all formats
-    /// but rows merge them; - reads standard input
+    /// Profiles to read (recordings for llvm-sample and go-pgo, an ordering file for gcc-order). All formats
+    /// except rows merge them; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
     #[arg(long, value_name = "FORMAT", default_value = "blocks", value_parser = values::names(ExportFormat::names(), values::FORMER_SAMPLES).try_map(|name| ExportFormat::from_str(&name, false)))]
     format: ExportFormat,
-    /// Recorded program or library, for samples and go-pgo; repeatable [default: all that was recorded]
+    /// Recorded program or library, for llvm-sample and go-pgo; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
     /// For go-pgo: share of the weight to keep, heaviest calls first, in per cent, from 1 to 100
@@ -73,15 +73,15 @@ enum ExportFormat {
     Counters,
     /// Counters for clang (-fprofile-use=FILE) and rustc (-Cprofile-use=FILE), by llvm-profdata
     Profdata,
-    /// The same as text, the input of llvm-profdata
+    /// The counters of profdata as text, the input of llvm-profdata
     Proftext,
-    /// Sample profile for clang (-fprofile-sample-use=FILE) and rustc, of recordings
+    /// Sample profile for clang (-fprofile-sample-use=FILE) and rustc, from recordings
     LlvmSample,
     /// Order of functions for GCC 16 with -flto (-fauto-profile=FILE --param auto-profile-reorder-only=1)
     GccOrder,
-    /// default.pgo for Go 1.21 and later, of recordings
+    /// default.pgo for Go 1.21 and later, from recordings
     GoPgo,
-    /// Rows for query engines (JSON lines), whose sums are the merged profile (docs/rows.md)
+    /// Rows for query engines (JSON lines); their sums are the merged profile (docs/rows.md)
     Rows,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let arguments = &arguments.options;
     let of_recordings = matches!(arguments.format, ExportFormat::LlvmSample | ExportFormat::GoPgo);
     if !of_recordings && !arguments.binary.is_empty() {
-        let why = "--binary applies to recordings (samples, go-pgo), not to profiles";
+        let why = "--binary applies to recordings (llvm-sample, go-pgo), not to profiles";
         return Err(Error::new(ErrorCode::Usage, why));
     }
     let has_weights =
@@ -228,7 +228,7 @@ impl ExportOptions {
             };
             ui.skipped("reading", &skipped);
             if sites.is_empty() {
-                let why = "no call site in this profile has the first line of its function";
+                let why = "the profile does not contain the first lines of functions, which go-pgo needs";
                 return Err(
                     named(Error::new(ErrorCode::Unresolved, why)).with_hint("record with Go 1.20 or later")
                 );

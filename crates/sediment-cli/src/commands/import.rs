@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Recorded program or library, for its symbols; repeatable [default: the recorded paths]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
-    /// Link map of --binary, to select its units among those of several programs [default: none]
+    /// Link map of --binary, to select its units if the folders have units of several programs [default: none]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
     /// Look for recorded programs and debug files below this folder [default: /]
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Format of the files [default: detected by content]
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
-    /// End of a call stack that comes first, for text that does not show it [default: detected]
+    /// End of each call stack that the text prints first, if the text does not show it [default: detected]
     #[arg(long, value_name = "END", value_parser = ["caller-first", "callee-first"])]
     stacks: Option<String>,
     /// Also count blocks, for a program that numbers them (docs/beyond-functions.md)
@@ -55,14 +55,14 @@ pub(crate) struct Arguments {
     /// llvm-profdata of the compiler's LLVM, for .profraw and .profdata [default: from PATH or rustc, the newest that reads them]
     #[arg(long, value_name = "PROGRAM")]
     llvm_profdata: Option<PathBuf>,
-    /// Exit with 5 and write nothing if the profile contains less of the recorded calls (or samples, if there
-    /// are no calls), in per cent, 0 to 100 [default: never]
+    /// Exit with 5 and write nothing if the profile contains less than this share of the recorded calls (or
+    /// samples, if there are no calls), in per cent, 0 to 100 [default: never]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// Print JSON; needs --output FILE
     #[arg(long)]
     json: bool,
-    /// Use a program's symbols although its build-id differs from the recorded one
+    /// Use a program's symbols even if its build-id differs from the recorded one
     #[arg(long)]
     ignore_build_id: bool,
 }

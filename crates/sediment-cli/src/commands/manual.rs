@@ -183,27 +183,27 @@ const VARIABLES: &[(&[&str], &str, &str)] = &[
         "CC, LDFLAGS",
         "The compiler, and its options that choose a linker.",
     ),
-    (&["wrapper"], "PROF_DIR", "Profile, or folder of profiles, by which the wrapper orders."),
+    (&["wrapper"], "PROF_DIR", "Profile, or folder of profiles, for the wrapper."),
     (&["wrapper"], "SEDIMENT_LOG", "Folder for the wrapper's log and orders."),
     (&["wrapper"], "SEDIMENT_LD", "Linker that the wrapper calls."),
     (
         &["wrapper"],
         "SEDIMENT_COUNTERS, SEDIMENT_BLOCKS",
-        "Counters and block counts for GCC, in place of those in the folder.",
+        "Counters and block counts for GCC, instead of the files in the wrapper's folder.",
     ),
-    (&["wrapper"], "SEDIMENT_COMPILERS", "Folder of the scripts in front of GCC's own compilers."),
+    (&["wrapper"], "SEDIMENT_COMPILERS", "Folder of the scripts that run GCC's own compilers with counts."),
     (
         &["optimize"],
         "CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, RUSTFLAGS, …",
         "Passed on to the build. After a change the run begins again.",
     ),
-    (&[], "NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Whether messages are coloured."),
+    (&[], "NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Turn colours of messages on or off."),
     (&[], "TMPDIR", "Folder of temporary files."),
 ];
 
 /// Commands, a file that they use, and its contents.
 const FILES: &[(&[&str], &str, &str)] = &[
-    (&["optimize"], "sediment.toml", "The project file: what the command line does not say."),
+    (&["optimize"], "sediment.toml", "The project file: options that are not on the command line."),
     (&["optimize"], ".sediment", "The working folder: results, levels, reports, and the copy of the tree."),
     (
         &["record"],
@@ -211,7 +211,7 @@ const FILES: &[(&[&str], &str, &str)] = &[
         "The profile, unless \\-o names another file; an older one becomes sediment.gv.old.",
     ),
     (&["optimize", "wrapper"], "/usr/libexec/sediment/sediment.so", "sediment's plugin for GCC."),
-    (&["wrapper"], "/usr/libexec/sediment/compilers", "Scripts in front of GCC's own compilers."),
+    (&["wrapper"], "/usr/libexec/sediment/compilers", "Scripts that run GCC's own compilers with counts."),
 ];
 
 /// Returns sections on exit codes, variables and files, which the generator does not support.
@@ -219,7 +219,7 @@ fn more_sections(name: &str) -> String {
     let command = name.strip_prefix("sediment-").unwrap_or_default();
     let mut text = String::from(".SH \"EXIT STATUS\"\n");
     if command == "record" {
-        text += "That of the recorded program; if it was not started:\n";
+        text += "The exit code of the recorded program; if it was not started:\n";
     }
     for (code, meaning) in CODES {
         text += &format!(".TP\n\\fB{code}\\fR\n{meaning}\n");

@@ -38,7 +38,7 @@ use std::ffi::OsString;
 #[derive(Debug, Parser)]
 #[command(name = "sediment", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 regression, 4 inconclusive (with --conclusive), 5 below a --min-... threshold, 6 not possible on this machine.\nThe commands of upstream sediment work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links of those names to this program.\nMan pages, and completions for bash, zsh and fish: sediment manual DIR."
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 regression, 4 inconclusive (with --conclusive), 5 below a --min-... threshold, 6 not possible on this machine.\nThe commands of upstream sediment work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links with these names to this program.\nMan pages, and completions for bash, zsh and fish: sediment manual DIR."
 )]
 struct SedimentProgram {
     #[command(flatten)]

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Record this running process and its children instead; repeatable [default: run COMMAND]
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// Record the whole machine, by perf
+    /// Record the whole machine with perf
     #[arg(short = 'a', long, conflicts_with_all = ["command", "pid"])]
     system: bool,
     /// Profile to write; an older one is kept as FILE.old [default: sediment.gv, or with --format
@@ -51,25 +51,25 @@ pub(crate) struct Arguments {
     /// Record only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all]
     #[arg(long, value_name = "GLOB", value_parser = values::glob)]
     only: Vec<Glob>,
-    /// Write a sample profile of executed source lines in this format; needs debug information [default: a
-    /// profile]
+    /// Write a sample profile of executed source lines in this format, instead of a profile; needs debug
+    /// information [default: none]
     #[arg(long, value_name = "FORMAT", conflicts_with = "startup", value_parser = values::names([llvm_sample()], values::FORMER_SAMPLES))]
     format: Option<String>,
-    /// File to write JSON about the recording to; - writes to standard output, which the program uses, too
-    /// [default: none]
+    /// File to write JSON about the recording to; - writes to standard output, which the recorded program also
+    /// uses [default: none]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     options: RecordingOptions,
 }
 
-/// Output of `record --json`: a recording, and the file that was written of it.
+/// Output of `record --json`: a recording, and the file written from it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RecordOutput<'a> {
     schema: Schema<1>,
     recording: RecordingOutput,
-    /// Older file that was kept; null without one.
+    /// Name of the kept older file; null if there was none.
     older: Option<String>,
     /// Written profile; null with `--format`.
     profile: Option<ProfileOutput<'a>>,

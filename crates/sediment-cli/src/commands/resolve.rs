@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Profile to read; - reads standard input
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// Unstripped program, debug file, folder of debug files, or the word debuginfod for the servers of DEBUGINFOD_URLS;
+    /// Unstripped program, debug file, folder of debug files, or `debuginfod` to ask the servers in DEBUGINFOD_URLS;
     /// repeatable [default: the debug files of this system]
     #[arg(long, value_name = "ELF|DIR|debuginfod")]
     debug: Vec<PathBuf>,
@@ -37,19 +37,19 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Output of `resolve --json`: what was named.
+/// Output of `resolve --json`: the functions that got names.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ResolveOutput<'a> {
     schema: Schema<1>,
     /// The file; null if nothing was written, because every function had a name.
     output: Option<Cow<'a, str>>,
-    /// Programs and libraries with functions that were addresses.
+    /// Programs and libraries whose functions were addresses.
     files: Vec<ResolvedFile<'a>>,
     skipped: Vec<SkippedItems>,
 }
 
-/// A program or library with functions that were addresses.
+/// A program or library whose functions were addresses.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ResolvedFile<'a> {
@@ -59,7 +59,7 @@ struct ResolvedFile<'a> {
     found: bool,
     /// Functions that got names.
     named: usize,
-    /// Functions that stay addresses.
+    /// Functions that are still addresses.
     left: usize,
 }
 
@@ -84,7 +84,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     {
         return Err(Error::new(
             ErrorCode::WrongBinary,
-            format!("of another build: its build-id is {own}, and the profile has {}", build_ids.join(", ")),
+            format!(
+                "debug file of another build: its build-id is {own}, but the profile has {}",
+                build_ids.join(", ")
+            ),
         )
         .with_input(files::display(path))
         .with_hint("addresses differ between builds: give the debug file of the recorded build"));
@@ -135,11 +138,12 @@ fn tell(outcome: &NamingOutcome, ui: &Ui) {
     }
     match (*found, *left) {
         (_, 0) => {}
-        (true, left) => {
-            ui.warn(&format!("{} of {label}: the debug file has no function there", counted(left, "address")))
-        }
+        (true, left) => ui.warn(&format!(
+            "{} of {label} stay without a name: the debug file has no function there",
+            counted(left, "address")
+        )),
         (false, left) => ui.warn(&format!(
-            "{} of {label} stay addresses: no debug file of build-id {build_id}",
+            "{} of {label} stay without a name: no debug file with build-id {build_id} found",
             counted(left, "function")
         )),
     }

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Folder to write to, with a file named after each program and library; created if missing
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Number of graphs and counter variants to keep for each function, heaviest first
+    /// Number of control-flow graphs and counter variants to keep for each function, heaviest first
     #[arg(long, value_name = "COUNT", default_value_t = VARIANTS, value_parser = values::number_of_variants)]
     variants: usize,
     /// Print JSON

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 /// Write a folder in which compilers find sediment as their linker
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders programs and libraries with a profile in PROF_DIR, and changes no other link.\n\nCounters and block counts of --profiles are written into the folder, too. With sediment-gcc-plugin installed, the folder also has scripts for GCC's own compilers, which use them. Run the command again if the profile changes."
+    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders programs and libraries with a profile in PROF_DIR, and changes no other link.\n\nCounters and block counts of --profiles are written into the folder, too. With sediment-gcc-plugin installed, the folder also has scripts that run GCC's own compilers with these counts. Run the command again if the profile changes."
 )]
 pub(crate) struct Arguments {
     /// Folder to write to; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Profile, or folder of profiles, for all links by this folder; PROF_DIR has precedence [default: none]
+    /// Profile, or folder of profiles, for all links that use this folder; PROF_DIR overrides it [default: none]
     #[arg(long, value_name = "FILE|DIR")]
     profiles: Option<PathBuf>,
     /// Print JSON
@@ -42,9 +42,9 @@ struct WrapperOutput {
     schema: Schema<1>,
     /// The folder.
     output: String,
-    /// Number of links to this program.
+    /// Number of symbolic links to sediment.
     links: usize,
-    /// Programs and libraries that the profiles are of.
+    /// Programs and libraries with a profile.
     dsos: Vec<String>,
     /// Files for the compiler: `counters.sediment`, `blocks.sediment`.
     counts: Vec<&'static str>,
@@ -107,7 +107,7 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Prof
     }
     let found = wrapper::Profiles::open(&own, ui)?;
     if found.labels().next().is_none() {
-        let why = "no profile of any program";
+        let why = "no profile of a program or library";
         return Err(Error::new(ErrorCode::EmptyProfile, why).with_input(files::display(profiles)));
     }
     Ok(found)

@@ -136,20 +136,20 @@ pub(crate) struct ProfileOutput<'a> {
     functions: usize,
     edges: usize,
     calls: Digits,
-    /// Weight of the recording that came into the profile; null without a recording, and for one without weights.
+    /// How much of the recording's weight is in the profile; null without a recording, or if it has no weights.
     imported: Option<ImportedOutput>,
     /// Recorded files that no build-id, time or code identifies: their names may be wrong.
     unproven: Vec<UnprovenOutput>,
     /// Number of recordings.
     inputs: u64,
-    /// Recorders, and the data that they lack.
+    /// Recorders, each with the data that it lacks.
     source: &'a BTreeSet<String>,
     /// Labels of programs and libraries.
     dsos: Vec<&'a str>,
     skipped: Vec<SkippedItems>,
 }
 
-/// Weight of a recording that came into a profile.
+/// How much of a recording's weight is in a profile.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ImportedOutput {
@@ -164,13 +164,13 @@ struct ImportedOutput {
     largest_loss: Option<String>,
 }
 
-/// A recorded file that may be another one here.
+/// A recorded file that may differ from the file on this machine.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct UnprovenOutput {
     /// Label of the file in the profile.
     dso: String,
-    /// Calls with an end in it.
+    /// Calls from or to it.
     calls: Digits,
     own_cost: Digits,
     /// `changed`, `other-inode` or `no-evidence`.
@@ -262,7 +262,7 @@ pub(crate) fn tell_nameless(
         ("have addresses in place of names", "them")
     };
     let text = format!(
-        "{} of stripped files {have}; {treatment}; to name {them}: sediment resolve {path} --debug ELF|DIR|debuginfod",
+        "{} in stripped files {have}; {treatment}; to name {them}: sediment resolve {path} --debug ELF|DIR|debuginfod",
         counted(nameless, "function")
     );
     let sums = |of: fn(&sediment_core::profile::FunctionFacts) -> Option<u128>| {

@@ -48,7 +48,7 @@ impl Inputs {
         }
         if inputs.is_empty() && !ids.is_empty() {
             return Err(Error::new(ErrorCode::EmptyInput, "only build-ids given, but no recording")
-                .with_hint("name the recording that they belong to, too"));
+                .with_hint("also name the recording that they belong to"));
         }
         Ok(Self(inputs, ids))
     }

@@ -28,7 +28,7 @@ pub(crate) struct AlgorithmSettings {
     /// With an algorithm for starts: profile with the first uses of another start; repeatable [default: none]
     #[arg(long, value_name = "PROFILE")]
     start: Vec<PathBuf>,
-    /// For balanced-partitioning: order unused functions by equal bytes in the program, for compressed files
+    /// For balanced-partitioning: place unused functions with bytes in common next to each other, so that the file compresses better
     #[arg(long, requires = "binary")]
     compress: bool,
 }

@@ -90,7 +90,7 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
                 return Ok(exit::as_the_program(outcome));
             }
             let why = format!("signal {number} ended the recording process; nothing was written");
-            Err(Error::new(ErrorCode::ProgramFailed, why).with_hint("the recorded program ended, too"))
+            Err(Error::new(ErrorCode::ProgramFailed, why).with_hint("the recorded program also ended"))
         }
         Outcome::OutOfTime | Outcome::Stopped => {
             ui.note("the recording process ended with an unknown status");

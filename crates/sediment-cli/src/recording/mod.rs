@@ -32,14 +32,14 @@ pub(crate) struct RecordingOptions {
     /// [default: none]
     #[arg(long, value_name = "SECONDS", conflicts_with = "until", value_parser = values::duration)]
     seconds: Option<Duration>,
-    /// End of the recording: exit of the program, its first output, or a time; accepts 90, 90s and 2m [default: exit]
+    /// End the recording when the program exits, at its first output, or after a time; accepts 90, 90s and 2m [default: exit]
     #[arg(long, value_name = "EXIT|OUTPUT|SECONDS", value_parser = until)]
     until: Option<Until>,
     /// Recording method [default: the best that works here, see `sediment doctor`]
     #[arg(long, value_name = "METHOD", value_parser = methods())]
     method: Option<String>,
-    /// Largest share of the program's time for the recording, in per cent, above 0 and up to 90: calls are counted in
-    /// bursts; breakpoints estimate call rates [default: all calls of the first ten seconds, then 5]
+    /// Largest share of the program's time that the recording may take, in per cent, above 0 and up to 90. Call sites
+    /// then count in bursts; breakpoints estimate call rates [default: count all calls for ten seconds, then 5]
     #[arg(long, value_name = "PERCENT", value_parser = values::overhead)]
     overhead: Option<f64>,
     /// With perf: event to sample, in perf's syntax [default: branches:u, or cycles:u, or cpu-clock:u]
@@ -55,8 +55,8 @@ pub(crate) struct RecordingOptions {
     /// With call sites: also record in short windows which functions run close in time (affinity); breakpoints always do
     #[arg(long)]
     affinity: bool,
-    /// Memory limit, with K, M or G, for changed pages of code (a copy for each process), and for the code,
-    /// counters and plans of call sites [default: none; with breakpoints 32M]
+    /// Largest amount of memory for changed pages of code (a copy for each process), and for the code, counters
+    /// and plans of call sites; accepts K, M and G [default: none; with breakpoints 32M]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     max_memory: Option<u64>,
     /// With breakpoints: run a started program on the recorder's processor while it hits many breakpoints,
@@ -67,7 +67,7 @@ pub(crate) struct RecordingOptions {
     /// thread or process, because that is cheaper than breakpoints
     #[arg(long)]
     trampolines: bool,
-    /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
+    /// Leave the code of this DSO unchanged and unrecorded (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
     /// With breakpoints: also find executed blocks of programs with a block map (docs/beyond-functions.md):
@@ -132,14 +132,14 @@ pub(crate) struct ResolvedRecording {
     pub(crate) method: &'static str,
 }
 
-/// Facts of a recording, for programs.
+/// Facts about a recording.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RecordingOutput {
     method: &'static str,
     /// Time that was recorded.
     seconds: f64,
-    /// Exit code of the recorded program, as a shell gives it; null for running processes and the whole machine.
+    /// Exit code of the recorded program, as a shell reports it; null for running processes and the whole machine.
     exit_code: Option<i32>,
 }
 

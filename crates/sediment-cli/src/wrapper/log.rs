@@ -20,7 +20,7 @@ pub(crate) const LINKS: &str = "links.jsonl";
 /// Outcome of a link without an order because no order is better than the linker's layout.
 pub(crate) const BEST_AS_LINKED: &str = "best as linked";
 /// The same outcome in messages.
-pub(super) const STARTS_BEST: &str = "the program starts best as it is linked";
+pub(super) const STARTS_BEST: &str = "the linker's own layout starts best";
 
 /// True if the build's links must be logged.
 pub(super) fn is_kept() -> bool {

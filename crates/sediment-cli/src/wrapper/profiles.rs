@@ -164,7 +164,7 @@ impl Profiles {
                 let (map, wrong) = identity::read_map(&String::from_utf8_lossy(&bytes));
                 if wrong > 0 {
                     ui.warn(&format!(
-                        "{}: {wrong} lines are not a file and its profile",
+                        "{}: {wrong} lines do not name a file and its profile",
                         files::display(&path)
                     ));
                 }

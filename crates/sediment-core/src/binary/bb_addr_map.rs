@@ -63,7 +63,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<BlockAddresses>>> {
     let mut functions = Vec::new();
     while !rest.rest.is_empty() {
         let at = data.len() - rest.rest.len();
-        let cut = || damaged(&format!("the function at offset {at:#x} has no end"));
+        let cut = || damaged(&format!("the entry of the function at offset {at:#x} is cut off"));
         let version = rest.byte().ok_or_else(cut)?;
         let features = rest.features(version).ok_or_else(cut)?;
         let is_known = (1..=5).contains(&version);

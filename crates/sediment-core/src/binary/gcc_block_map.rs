@@ -97,7 +97,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
             .with_hint("update sediment to the version of the plugin for GCC that compiled this file"));
         }
         let function = function(&mut numbers, version)
-            .ok_or_else(|| damaged(&format!("the function at offset {at:#x} has no end")))?;
+            .ok_or_else(|| damaged(&format!("the entry of the function at offset {at:#x} is cut off")))?;
         functions.extend(Some(function).filter(|function| !function.code.is_empty()));
     }
     Ok(Some(functions))

@@ -34,13 +34,13 @@ impl RecordingQuality {
         let percent = |Millionths(share): Millionths| share.div_ceil(10_000);
         let uncertain = self.uncertain.filter(|share| *share > UNCERTAIN).map(|share| {
             format!(
-                "the counts of this recording may be wrong by {} % of the calls, too much for an order: record for longer, or with --exact",
+                "the counts of this recording may be wrong by {} % of the calls, which is too much for an order: record for longer, or with --exact",
                 percent(share)
             )
         });
         let covered = self.covered.filter(|share| *share < COVERED).map(|share| {
             format!(
-                "only {} % of the call sites were counted, too few for an order: record with --method valgrind if the program is not too slow there",
+                "only {} % of the call sites were counted, which is too few for an order: record with --method valgrind, unless that is too slow",
                 percent(share)
             )
         });

@@ -66,8 +66,11 @@ fn table(index: usize, result: &Value) -> Result<ImportedTable> {
         }
     }
     if imported.runs.is_empty() {
-        return Err(Error::new(ErrorCode::Damaged, format!("result {} has no single times", index + 1))
-            .with_found(label.as_bytes()));
+        return Err(Error::new(
+            ErrorCode::Damaged,
+            format!("result {} has no times of single runs", index + 1),
+        )
+        .with_found(label.as_bytes()));
     }
     Ok(ImportedTable { label, line: index as u64 + 1, imported })
 }

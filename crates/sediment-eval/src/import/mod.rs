@@ -112,7 +112,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
                 Some(label) => {
                     format!("it holds {held} tables, and the label {label} is in {} of them", chosen.len())
                 }
-                None => format!("it has {held} tables; name one"),
+                None => format!("it has {held} tables, so one must be chosen"),
             },
         )
         .with_hint(hint()));
@@ -165,7 +165,7 @@ fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
         if count.error_percent.is_some_and(|percent| percent != 0.0) {
             return Err(Error::at_line(
                 number,
-                "this is the mean of several runs, and the file does not contain their number",
+                "a mean of several runs, but the file does not contain their number",
             )
             .with_hint(
                 "record without -r, once per run, or import perf stat's text, which has the number of runs",
@@ -192,7 +192,7 @@ fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
                 run.insert(name, *value);
             }
             Err(why) => {
-                imported.absent.insert(name, format!("perf said {why}"));
+                imported.absent.insert(name, format!("perf reported {why}"));
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "numbers",
-    summary: "one number on a line, seconds unless a line `# metric: NAME` says otherwise",
+    summary: "one number per line, seconds unless a line `# metric: NAME` names another metric",
     labels_name_variants: false,
     looks_like: |text| {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

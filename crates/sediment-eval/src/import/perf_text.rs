@@ -117,7 +117,7 @@ impl OpenTable {
             let name = perf_metric(&count.event);
             match (&count.value, self.runs) {
                 (Err(why), _) => {
-                    imported.absent.insert(name, format!("perf said {why}"));
+                    imported.absent.insert(name, format!("perf reported {why}"));
                     continue;
                 }
                 (Ok(mean), Some(runs)) => {

@@ -168,9 +168,7 @@ fn variants(
 /// Returns every combination of levels; the first factor's level changes slowest.
 fn combinations(top: &PlanTable<'_>, common: &CommonSettings<'_>) -> Result<Vec<PlannedVariant>> {
     if common.build.is_none() {
-        return Err(
-            top.error("factor", "a plan with factors needs a [build], by which each combination is built")
-        );
+        return Err(top.error("factor", "a plan with factors needs a [build] that builds each combination"));
     }
     let count: usize = common.factors.iter().map(|factor| factor.levels.len()).product();
     if count > MANY {
@@ -388,7 +386,7 @@ fn work_counter(table: &WorkTable, at: &PlanTable<'_>) -> Result<(String, Extrac
         (None, Some(count)) => Extraction::Known(count),
         (Some(_), Some(_)) => return Err(at.error("count", "count cannot be combined with regex or pointer")),
         (None, None) => {
-            let message = "work needs a regex or a pointer that finds the number, or its count";
+            let message = "work needs a regex or pointer that finds the number, or a count";
             return Err(at.error("regex", message));
         }
     };
@@ -398,7 +396,7 @@ fn work_counter(table: &WorkTable, at: &PlanTable<'_>) -> Result<(String, Extrac
 fn server(program: &CommandLine, table: &WorkloadTable, at: &PlanTable<'_>) -> Result<ServerPlan> {
     let Some(ready) = table.ready.clone() else {
         return Err(at
-            .error("server", "ready is missing: how to find out that the server accepts work")
+            .error("server", "ready is missing; it describes how to find out that the server accepts work")
             .with_hint("for example ready = { port = \"127.0.0.1:5432\" }"));
     };
     let stop = table.stop.clone().unwrap_or_else(|| "TERM".to_owned());

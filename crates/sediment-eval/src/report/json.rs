@@ -27,7 +27,7 @@ pub(super) struct EvalOutput<'a> {
     /// The same as `schema`.
     #[cfg_attr(test, schemars(extend("const" = VERSION)))]
     version: u32,
-    /// Names and values of facts on the machine, the builds and the plan.
+    /// Names and values of facts about the machine, the builds and the plan.
     facts: &'a [(String, String)],
     /// Seed of all random choices, in decimal digits.
     #[cfg_attr(test, schemars(extend("pattern" = "^[0-9]+$")))]
@@ -42,7 +42,7 @@ pub(super) struct EvalOutput<'a> {
     baseline: &'a str,
     /// Metrics that could not be read, with the reason.
     absent: &'a BTreeMap<String, String>,
-    /// For people.
+    /// Warnings, as text for people.
     warnings: &'a [String],
     gate: GateOutput,
     builds: Vec<BuildOutput<'a>>,
@@ -93,12 +93,12 @@ impl<'a> EvalOutput<'a> {
     }
 }
 
-/// Answer of the gate of CI.
+/// Answer of `eval gate`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GateOutput {
     answer: Gate,
-    /// Reasons of builds that did not pass, for people.
+    /// Why builds did not pass, as text for people.
     reasons: Vec<String>,
 }
 
@@ -107,9 +107,9 @@ struct GateOutput {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BuildOutput<'a> {
     name: &'a str,
-    /// Number of links that differ in their random layout only.
+    /// Number of links that differ only in their random layout.
     replicas: u32,
-    /// Only of builds that measure the noise floor.
+    /// Null unless the build measures the noise floor.
     probe: Option<Probe>,
     /// Levels by factor.
     factors: BTreeMap<&'a str, &'a str>,
@@ -120,11 +120,11 @@ struct BuildOutput<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WorkloadOutput<'a> {
     name: &'a str,
-    /// Metric that decides; null where it is absent.
+    /// Metric that decides; null if it is missing.
     headline: Option<&'a str>,
-    /// For people.
+    /// Recommendation, as text for people.
     recommendation: &'a str,
-    /// For people.
+    /// Warnings, as text for people.
     warnings: &'a [String],
     verdicts: Vec<VerdictOutput<'a>>,
     /// Null without probes.
@@ -136,7 +136,7 @@ struct WorkloadOutput<'a> {
     steadiness: Option<Stability>,
     /// Null without factors.
     factors: Option<FactorsOutput<'a>>,
-    /// Comparisons without the baseline.
+    /// Comparisons of builds with each other, without the baseline.
     pairs: Vec<ComparisonOutput<'a>>,
     /// Values by metric.
     metrics: BTreeMap<&'a str, ValuesOutput<'a>>,
@@ -189,11 +189,11 @@ impl<'a> WorkloadOutput<'a> {
     }
 }
 
-/// How far two links of the same code differ because of where their code lies.
+/// How far two links of the same code differ by layout.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LayoutNoiseOutput {
-    /// Bound of the differences, as a share: 0.02 is 2 %. The confidence of the intervals says how many are below it.
+    /// Upper bound of the differences, as a share: 0.02 is 2 %. The share of differences below it is `confidence`.
     floor: Interval,
     /// Number of links.
     layouts: usize,
@@ -207,13 +207,13 @@ struct LayoutNoiseOutput {
 struct VerdictOutput<'a> {
     build: &'a str,
     verdict: Verdict,
-    /// For people.
+    /// Reason, as text for people.
     reason: &'a str,
-    /// Least number of runs of each build, where there are too few for any answer.
+    /// Number of runs of each build that any answer needs; null if there are enough.
     needed: Option<usize>,
 }
 
-/// Differences of builds of the same thing.
+/// Differences between builds of the same code.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NoiseFloorOutput<'a> {
@@ -348,7 +348,7 @@ struct SampleOutput<'a> {
     /// Seconds since the experiment began.
     at: f64,
     phase: Phase,
-    /// Units of work, where they are counted.
+    /// Units of work, if they are counted.
     work: Option<f64>,
     /// Values by metric.
     values: &'a BTreeMap<String, f64>,

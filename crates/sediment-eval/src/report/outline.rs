@@ -73,7 +73,7 @@ pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<ReportP
         parts.push(ReportPart::Table(links.unwrap_or_else(|| short_verdicts(analysis, workload))));
         for build in workload.verdicts.iter().filter(|build| is_reversed(analysis, workload, build.variant)) {
             parts.push(ReportPart::Paragraph(format!(
-                "{}: the change is the one of the typical block; because of a few slow runs, the means show the opposite.",
+                "{}: this is the change in a typical block; the means show the opposite, because of a few slow runs.",
                 analysis.variants[build.variant].name
             )));
         }
@@ -133,7 +133,7 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
             parts.push(ReportPart::Table(table));
         }
     };
-    titled("Noise floor: builds of the same thing", noise_floor(analysis, workload));
+    titled("Noise floor: builds of the same code", noise_floor(analysis, workload));
     titled("Variance: between links, and between runs", components(workload));
     titled("Factors", factors(workload));
     titled("Builds compared", pairs(analysis, workload));
@@ -269,8 +269,12 @@ fn factors(workload: &WorkloadAnalysis) -> Option<ReportTable> {
     for found in effects {
         table.row([
             found.name.clone(),
-            if found.interaction { "interaction: both beyond the product of either" } else { "main effect" }
-                .to_owned(),
+            if found.interaction {
+                "interaction: both changes, relative to the product of each alone"
+            } else {
+                "main effect"
+            }
+            .to_owned(),
             difference(EffectScale::Logarithm, found.effect.interval.estimate),
             interval(EffectScale::Logarithm, &found.effect.interval),
             p_value(Some(found.effect.p)),

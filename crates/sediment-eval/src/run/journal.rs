@@ -99,7 +99,7 @@ pub fn note(text: &str) -> String {
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
     let command =
-        if warning.command.is_empty() { String::new() } else { format!(" (mend it: {})", warning.command) };
+        if warning.command.is_empty() { String::new() } else { format!(" (to fix it: {})", warning.command) };
     note(&format!("{}{command}", warning.what))
 }
 
@@ -144,7 +144,7 @@ pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
         match serde_json::from_str::<JournalLine>(line) {
             // An incomplete line may be cut so that it can still be parsed.
             _ if !whole => break,
-            Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "not a valid line of this kind"))?,
+            Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "a line with invalid values"))?,
             Err(error) => return Err(damaged(number, &error.to_string())),
         }
         recorded.whole += line.len();

@@ -362,7 +362,7 @@ impl<'a> Processes<'a> {
         }
         Err(Error::new(
             ErrorCode::NotMeasured,
-            format!("perf counted nothing of the server in {ATTEMPTS} attempts"),
+            format!("perf counted no events of the server in {ATTEMPTS} attempts"),
         )
         .with_hint("does another process do the work? counters = [] in [run] measures without perf"))
     }

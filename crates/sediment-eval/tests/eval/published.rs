@@ -11,7 +11,7 @@ use sediment_eval::comparison::Comparison;
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::report::{Style, style};
 use sediment_eval::verdict::Verdict;
-use sediment_eval::{Analysis, Experiment, analyse};
+use sediment_eval::{Analysis, Experiment, SampleSummary, analyse};
 
 fn place(analysis: &Analysis, metric: &str) -> usize {
     analysis.metrics.iter().position(|m| m.name == metric).unwrap_or_else(|| panic!("no metric {metric}"))
@@ -241,4 +241,18 @@ fn postgresql_tables_follow_from_their_means_and_hide_what_a_transaction_costs()
         "+4.8",
         "4.88 is printed, from means before rounding"
     );
+}
+
+/// The number of runs that an unclear comparison needs follows from its spread: twice the square of 1.96 · 5 % / 0.5 %.
+#[test]
+fn unclear_comparisons_need_runs_by_their_spread() {
+    let mut unclear = lto();
+    unclear.variants.truncate(2);
+    unclear.summaries.truncate(2);
+    for group in &mut unclear.summaries {
+        group.summary = SampleSummary { count: 50, mean: 40.0, deviation: Some(2.0) };
+    }
+    let advice = analyse(&unclear).unwrap().workloads[0].recommendation.clone();
+    let runs = advice.split("about ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+    assert!(runs.is_some_and(|runs| (760..780).contains(&runs)), "{advice}");
 }

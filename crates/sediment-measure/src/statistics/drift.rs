@@ -25,14 +25,14 @@ pub struct TimedValue {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Stability {
-    /// Change for each hour, as the values are (on logarithms: relative).
+    /// Change per hour, in the unit of the values; relative if they are logarithms.
     pub drift_per_hour: f64,
     /// Hours from the first run to the last.
     #[serde(skip)]
     pub hours: f64,
     /// Two-sided p-value of no drift.
     pub drift_p: f64,
-    /// Correlation of neighbours in time; also what a block does to all its runs shows here.
+    /// Correlation of neighbours in time, including effects of a block on all its runs.
     pub autocorrelation: f64,
     /// Upper 95 % bound for independent runs: 1.96 / √n.
     pub autocorrelation_bound: f64,

@@ -16,7 +16,7 @@ pub(crate) const LARGEST_EXACT: usize = 25;
 pub struct MannWhitney {
     /// Pairs in which the first group's value is the larger; equal ones count half.
     pub u: f64,
-    /// Two-sided p-value of one common distribution.
+    /// Two-sided p-value of the same distribution for both groups.
     pub p: f64,
     /// True if `p` is exact.
     pub exact: bool,

@@ -23,7 +23,7 @@ pub mod welch;
 
 pub use moments::{Description, Moments};
 
-/// An estimate and where the truth may lie.
+/// An estimate with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Interval {
@@ -60,7 +60,7 @@ pub struct Effect {
     pub standard_error: f64,
     /// Degrees of freedom of the standard error.
     pub freedom: f64,
-    /// Difference over standard error; infinite, in JSON null, where runs that never vary differ.
+    /// Difference divided by standard error; infinite (null in JSON) if the standard error is 0.
     #[cfg_attr(feature = "schemas", schemars(with = "Option<f64>"))]
     pub t: f64,
     /// Two-sided p-value of no difference.

@@ -19,8 +19,8 @@ pub(crate) const LARGEST_EXACT: usize = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct SignedRank {
-    /// The Hodges–Lehmann estimate and its interval. With few pairs the interval is the widest there is, and holds the truth
-    /// less often than asked for.
+    /// The Hodges–Lehmann estimate and its interval. With few pairs, the interval is the widest possible, and holds the true value
+    /// less often than the confidence says.
     pub interval: Interval,
     /// Sum of the ranks of positive differences.
     pub positive_ranks: f64,

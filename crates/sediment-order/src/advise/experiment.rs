@@ -45,7 +45,7 @@ pub fn plan(advice: &Advice, experiment: &AdviceExperiment<'_>) -> String {
     if chosen.is_empty() {
         text.push_str("# Nothing worth inlining by hand: the variants for it are missing.\n");
     } else {
-        text.push_str("# To do first, each change behind `#ifdef INLINE_BY_HAND`:\n");
+        text.push_str("# To do first, each change under `#ifdef INLINE_BY_HAND`:\n");
         for candidate in chosen {
             let InlineCandidate { caller, callee, change, .. } = candidate;
             let names = escape::terminal(&format!("{} -> {}", caller.name, callee.name));

@@ -388,7 +388,8 @@ fn change(obstacles: &[Obstacle], callee: Option<&BinaryFunction>, other_unit: O
         return "none here: only a static inline function in that library's header would help".to_owned();
     }
     if has(Obstacle::Indirect) {
-        return "call the usual target by name after a test for it, then mark the target inline".to_owned();
+        return "compare the pointer with the usual target, call that target by name, then mark it inline"
+            .to_owned();
     }
     let mut steps = Vec::new();
     if has(Obstacle::Interposable) {

@@ -8,7 +8,7 @@ use sediment_core::{Result, Skipped};
 /// Row of this dialect in the table of linkers.
 pub(super) const LINKER: Linker = Linker {
     name: "list",
-    summary: "people and scripts, one symbol a line",
+    summary: "people and scripts, one symbol per line",
     arguments: "(no linker reads it under this name)",
     is_read_by: |_, _| false,
     wants_calls: false,

@@ -102,7 +102,7 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).ok_or_else(|| {
         if text.trim_start().starts_with("digraph") {
             return Error::new(ErrorCode::UnknownFormat, "a profile, not an ordering file").with_hint(
-                "give it as --profile; to make an ordering file of it: sediment order PROFILE --binary PROGRAM --linker auto -o FILE",
+                "give it as --profile; to make an ordering file from it: sediment order PROFILE --binary PROGRAM --linker auto -o FILE",
             );
         }
         Error::new(ErrorCode::UnknownFormat, "unknown kind of ordering file")
@@ -113,9 +113,8 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let mut seen = HashSet::new();
     asked.retain(|name| seen.insert((name.name.clone(), name.file.clone())));
     if asked.is_empty() {
-        return Err(Error::new(ErrorCode::EmptyInput, "the ordering file lists no function").with_hint(
-            "the program is best as it is linked, or the profile is empty or of another program",
-        ));
+        return Err(Error::new(ErrorCode::EmptyInput, "the ordering file lists no function")
+            .with_hint("the linker's own layout is best, or the profile is empty or from another program"));
     }
     Ok((linker, asked))
 }

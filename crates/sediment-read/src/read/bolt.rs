@@ -171,7 +171,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     }
     if rows == 0 {
         return Err(Error::new(ErrorCode::EmptyRecording, "no profile line").with_hint(
-            "perf2bolt writes such a file if no sample is in the program: did perf record this program?",
+            "perf2bolt writes such a file if no sample is in the program; did perf record this program?",
         ));
     }
     if recording.addresses().is_empty() {

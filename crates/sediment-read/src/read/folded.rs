@@ -218,7 +218,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     recording.skipped.add_many(Reason::ProcessName, process_names, 0, example);
     if recording.addresses().is_empty() {
         return Err(Error::new(ErrorCode::Unresolved, "no frame is a function to order").with_hint(
-            "was an interpreted program recorded, or one without symbols? then there is nothing to order",
+            "is the recorded program interpreted, or without symbols? then there is nothing to order",
         ));
     }
     Ok(recording)

@@ -212,7 +212,7 @@ impl<'a> GmonRecords<'a> {
                 self.number(4)?; // ticks per second
                 let dimension = self.take(16)?;
                 if !dimension.iter().all(|byte| *byte == 0 || (b' '..=b'~').contains(byte)) {
-                    return Err("a histogram whose unit is not text");
+                    return Err("a histogram whose unit name is not text");
                 }
                 if high < low || buckets > 0 && high == low {
                     return Err("a histogram that ends before it begins");

@@ -221,7 +221,7 @@ pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reade
                 ErrorCode::UnknownFormat,
                 "perf.data version 1, which perf wrote until Linux 3.0",
             )
-            .with_hint("print it with a perf of that age (perf script > script.txt), and import the text");
+            .with_hint("print it with perf from that time (perf script > script.txt), and import the text");
         }
         if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Error::new(ErrorCode::NotARecording, "a compressed file")

@@ -214,7 +214,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
         return Err(Error::new(ErrorCode::EmptyRecording, "no function in this profile").with_hint(CUT_OFF));
     }
     if recording.addresses().is_empty() {
-        return Err(Error::new(ErrorCode::Unresolved, "all functions are hashes, which have no names")
+        return Err(Error::new(ErrorCode::Unresolved, "all functions are hashes instead of names")
             .with_hint("write the profile again without --use-md5"));
     }
     recording.source = ProfileSource::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);

@@ -256,5 +256,5 @@ fn written_number(lines: &mut InputLines<'_>, what: &str) -> Result<u64> {
 }
 
 fn cut_off(line: u64, missing: u64) -> Error {
-    Error::at_line(line, format!("a trace that ends {missing} functions too early")).with_hint(CUT_OFF)
+    Error::at_line(line, format!("the trace ends {missing} functions too early")).with_hint(CUT_OFF)
 }

@@ -101,10 +101,10 @@ fn load_one(
     {
         if !same_build_id(recorded, found) {
             return Err(Error::new(ErrorCode::WrongBinary, format!(
-                "not the recorded file: its build-id is {found}, and the recording has {recorded}"
+                "not the recorded file: its build-id is {found}, but the recording has {recorded}"
             ))
             .with_hint(format!(
-                "give the recorded build of {} with its debug symbols; to read only one program, name it: --binary PROGRAM; --ignore-build-id uses this file, at the risk of wrong names",
+                "give the recorded build of {} with its debug symbols; to read only one program, name it: --binary PROGRAM; to use this file at the risk of wrong names: --ignore-build-id",
                 dso.path
             )));
         }

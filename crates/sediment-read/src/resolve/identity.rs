@@ -126,12 +126,12 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Re
             Err(Error::new(ErrorCode::WrongBinary, format!("not the recorded file: {why}"))
                 .with_input(dsos.label(id).unwrap_or("the binary"))
                 .with_hint(
-                    "give the recorded file itself (--binary); --ignore-build-id uses this file, at the risk of wrong names",
+                    "give the recorded file itself (--binary); to use this file at the risk of wrong names: --ignore-build-id",
                 ))
         };
         if let Some((offset, length)) = foreign_part(recording, view, id) {
             other(format!(
-                "the recording has {length} bytes of code at offset {offset:#x}, and the file has no code there"
+                "the recording has {length} bytes of code at offset {offset:#x}, but the file has no code there"
             ))?;
             others.push(id);
             continue;

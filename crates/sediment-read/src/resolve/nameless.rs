@@ -79,7 +79,9 @@ fn debug_file(bytes: &[u8], label: &str, build_id: &str) -> Result<Binary> {
         return Err(of_file(
             Error::new(
                 ErrorCode::WrongBinary,
-                format!("of another build: its build-id is {found}, and the profile has {build_id}"),
+                format!(
+                    "debug file of another build: its build-id is {found}, but the profile has {build_id}"
+                ),
             )
             .with_hint("addresses differ between builds: give the debug file of the recorded build"),
         ));

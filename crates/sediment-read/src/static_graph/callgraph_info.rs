@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub(super) const READER: UnitReader = UnitReader {
     name: "callgraph-info",
     extension: "ci",
-    summary: "what GCC's -fcallgraph-info writes (.ci)",
+    summary: "call graphs of GCC's -fcallgraph-info (.ci)",
     recognises,
     read,
 };

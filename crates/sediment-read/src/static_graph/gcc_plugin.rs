@@ -10,7 +10,7 @@ use sediment_core::{Error, ErrorCode, Result};
 pub(super) const READER: UnitReader = UnitReader {
     name: "gcc-plugin",
     extension: "gv",
-    summary: "what sediment's plugin for GCC writes (.gv)",
+    summary: "call graphs of sediment's plugin for GCC (.gv)",
     recognises,
     read,
 };

@@ -271,7 +271,7 @@ impl<'a> TraceRecords<'a> {
         if version != VERSION {
             return Err(Error::new(
                 ErrorCode::NewerVersion,
-                format!("trace version {version}, but this program reads version {VERSION}"),
+                format!("the trace has version {version}, but this program reads version {VERSION}"),
             )
             .with_hint("write it again from the recording, or use the program that wrote it"));
         }
@@ -311,7 +311,7 @@ impl<'a> TraceRecords<'a> {
                     return Err(Error::at_offset(
                         start,
                         format!(
-                            "the trace has a wrong length: {announced} runs of functions in its header, {} were read, {} are left",
+                            "the trace has a wrong length: it announces {announced} runs of functions, but {} were read, and {} are left",
                             self.runs,
                             counted(self.input.length().saturating_sub(self.base + self.at as u64), "byte")
                         ),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the parts of an x86-64 ELF file that a plan needs: code, data, symbols, and the linkage to other files.
 
-use super::sites::{Export, PAGE, SlotCallee, TextSegment, Trait};
+use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use object::elf;
 use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Rela as _, SectionHeader as _};
 use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolFlags};
@@ -206,16 +206,13 @@ impl FileSymbols {
     }
 }
 
-/// Returns the functions that other files can call by name.
-pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, Export> {
+/// Returns the functions that other files can call by name, with their addresses.
+pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, u64> {
     let mut found = HashMap::new();
     for symbol in image.file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-        let (Ok(name), SymbolFlags::Elf { st_info, .. }) = (symbol.name(), symbol.flags()) else {
-            continue;
-        };
-        let is_resolver = st_info.0 & 0xf == elf::STT_GNU_IFUNC.0;
-        let export = Export { address: symbol.address(), is_resolver };
-        found.entry(name.to_owned()).or_insert(export);
+        if let Ok(name) = symbol.name() {
+            found.entry(name.to_owned()).or_insert(symbol.address());
+        }
     }
     found
 }

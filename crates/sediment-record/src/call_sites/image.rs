@@ -656,8 +656,8 @@ impl ProgramImage {
         let by_name = match callee {
             SlotCallee::ChosenBy(resolver) => Some((file.module, *resolver)),
             SlotCallee::Named(name) => self.files.iter().find_map(|file| {
-                let export = modules.get(file.module).plan.exports.get(name)?;
-                Some((file.module, export.address))
+                let address = modules.get(file.module).plan.exports.get(name)?;
+                Some((file.module, *address))
             }),
         };
         match (by_name, found) {

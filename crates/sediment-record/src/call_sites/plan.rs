@@ -28,8 +28,8 @@ use super::frames::UnwindTables;
 use super::kept_plan::{self, PlanDecisions};
 use super::plan_cache::PlanCache;
 use super::sites::{
-    CodeAddresses, DirectForm, DirectSite, Export, IndirectSite, RefusedSites, SlotCallee, TextSegment,
-    Trait, in_one_page,
+    CodeAddresses, DirectForm, DirectSite, IndirectSite, RefusedSites, SlotCallee, TextSegment, Trait,
+    in_one_page,
 };
 use super::sweep::{DirectBranch, Sweep};
 use super::windows::{FoundSite, WindowChoice};
@@ -46,7 +46,8 @@ pub(super) struct SitePlan {
     pub(super) direct: Vec<DirectSite>,
     pub(super) indirect: Vec<IndirectSite>,
     pub(super) slots: HashMap<u64, SlotCallee>,
-    pub(super) exports: HashMap<String, Export>,
+    /// Functions that other files can call by name, with their addresses.
+    pub(super) exports: HashMap<String, u64>,
     /// First bytes of functions, in ascending order.
     pub(super) functions: Vec<u64>,
     pub(super) build_id: Option<String>,

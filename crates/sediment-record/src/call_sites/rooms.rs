@@ -142,7 +142,7 @@ impl StubRoom {
         let moved = elsewhere
             .and_then(|placed| placed.stubs.moved(distance(at).wrapping_sub(placed.distance) as i64));
         let stubs = moved.unwrap_or_else(|| {
-            let address_of = |name| planned.plan.exports.get(name).map(|export| export.address);
+            let address_of = |name| planned.plan.exports.get(name).copied();
             let placement = StubPlacement {
                 bias: *bias,
                 stubs: address + at,

@@ -94,14 +94,6 @@ pub(super) enum SlotCallee {
     ChosenBy(u64),
 }
 
-/// A function that other files can call by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Export {
-    pub(super) address: u64,
-    /// True if it is a resolver, which chooses the function.
-    pub(super) is_resolver: bool,
-}
-
 /// A loaded segment with code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextSegment {

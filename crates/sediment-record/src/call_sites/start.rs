@@ -229,7 +229,7 @@ fn recording(supervisor: &Supervisor<'_>) -> (Recording, Vec<Step>) {
         recording.seen += &format!(", by {bursts}");
     }
     recording.seen += &format!(
-        " ({} programs, changed in {} ms, {} ms of them to plan)",
+        " ({} programs, changed in {} ms, of which {} ms were planning)",
         supervisor.programs,
         supervisor.changing.as_millis(),
         supervisor.common.modules.planning.as_millis()

@@ -54,7 +54,7 @@ fn in_words(facts: &TracingFacts) -> Error {
     }
     match facts.scope {
         3.. => unsupported("this machine forbids tracing (kernel.yama.ptrace_scope = 3)".to_owned())
-            .with_hint("that setting lasts until a reboot; record with perf or valgrind: --method"),
+            .with_hint("this setting lasts until the next reboot; use another --method (perf-stacks, valgrind)"),
         2 if !root => {
             unsupported("only root may trace programs on this machine (kernel.yama.ptrace_scope = 2)".to_owned())
                 .with_hint("record as root, or allow it: sudo sysctl kernel.yama.ptrace_scope=1")

@@ -20,7 +20,7 @@ use sediment_order::advise::inline::{self, Advice, AdvisedProgram, InlineCandida
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Report what else a profile says about a program
+/// Report what else a profile shows about a program
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -47,16 +47,16 @@ struct Inline {
     /// Output of the build with -fopt-info-inline-missed, for the compiler's reasons [default: none]
     #[arg(long, value_name = "FILE")]
     compiler_notes: Option<PathBuf>,
-    /// Smallest saving to list, in per cent of all instructions (of all calls without instruction counts), 0 to 100
+    /// Smallest saving to list, in per cent of all instructions (of all calls if instructions are not counted), 0 to 100
     #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = values::least)]
     least: f64,
-    /// Largest callee in bytes, except where nearly all calls come from one call site
+    /// Largest callee to list, in bytes; callees with nearly all calls from one call site may be larger
     #[arg(long, value_name = "BYTES", default_value_t = inline::InlineThresholds::default().largest_callee, value_parser = values::bytes)]
     largest: u64,
     /// Number of calls to list
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
-    /// Write an experiment for `sediment eval`: this advice against LTO, a link order and -O levels [default: none]
+    /// Write an experiment for `sediment eval` that compares this advice with LTO, a link order and -O levels [default: none]
     #[arg(long, value_name = "FILE")]
     emit_plan: Option<PathBuf>,
     /// Shell command that builds the program in the plan; uses {flags} and {output}
@@ -152,7 +152,7 @@ fn text(advice: &Advice, top: usize) -> String {
         let calls = if count == 1 { "call is" } else { "calls are" };
         let _ = writeln!(
             text,
-            "{count} {calls} worth a look. Together they {verb} this share of all {of_what}: {}.",
+            "{count} {calls} worth a look. Added up, they {verb} these shares of all {of_what}: {}.",
             curve.join("; ")
         );
         let _ = writeln!(

@@ -11,11 +11,11 @@ use serde::Serialize;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct AdviseOutput<'a> {
     schema: Schema<1>,
-    /// Instructions of the whole run; null where the profile does not count them.
+    /// Instructions of the whole run; null if the profile does not count them.
     instructions: Option<Digits>,
-    /// Calls worth inlining, those with the largest savings first.
+    /// Calls worth inlining, largest savings first.
     candidates: Vec<CandidateOutput<'a>>,
-    /// Savings of the first candidate, of the first two, and so on: shares of all instructions, or of all calls where instructions are not counted.
+    /// Savings of the first candidate, of the first two, and so on: shares of all instructions, or of all calls if instructions are not counted.
     cumulative: Vec<f64>,
     /// Calls that are not worth it or cannot be inlined, heaviest first.
     left_out: Vec<CandidateOutput<'a>>,
@@ -33,9 +33,9 @@ struct CandidateOutput<'a> {
     share_of_calls: f64,
     /// Share of the callee's calls, 0 to 1.
     share_of_callee: f64,
-    /// Bytes of the callee; 0 where it is unknown.
+    /// Bytes of the callee; 0 if unknown.
     size: u64,
-    /// Calls of the callee in the caller's code; null where the code cannot be read.
+    /// Calls of the callee in the caller's code; null if the code cannot be read.
     sites: Option<usize>,
     /// Definition of the callee; null without debug information.
     definition: Option<LineOutput<'a>>,
@@ -43,15 +43,15 @@ struct CandidateOutput<'a> {
     lines: Vec<LineOutput<'a>>,
     /// Instructions of the call itself.
     instructions_per_call: u32,
-    /// Share of all instructions, 0 to 1; null where the profile does not count them.
+    /// Share of all instructions, 0 to 1; null if the profile does not count them.
     largest_saving: Option<f64>,
     /// Growth of the code in bytes.
     largest_growth: i64,
-    /// Obstacles, for people.
+    /// Obstacles to inlining, as text for people.
     obstacles: Vec<&'a str>,
-    /// Change to make, for people.
+    /// Change to make, as text for people.
     change: &'a str,
-    /// Reason of the compiler, in its words; null without `--compiler-notes`.
+    /// Message of the compiler about why it did not inline; null without `--compiler-notes`.
     compiler_reason: Option<&'a str>,
 }
 

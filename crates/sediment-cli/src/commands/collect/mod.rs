@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// Record how you use an installed package, for its maintainers
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It contains no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent unless --send asks for it. The last lines show whether the package asks for such files, and where to send them."
+    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It contains no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent unless --send asks for it. The last lines of the output show whether the package asks for such files, and where to send them."
 )]
 pub(crate) struct Arguments {
     /// Package name as in the package manager; each package gets its own file
@@ -41,19 +41,19 @@ pub(crate) struct Arguments {
     /// Record this running process and its children instead; repeatable [default: run COMMAND]
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// Record this running service of systemd instead; PACKAGE is then optional [default: run COMMAND]
+    /// Record this running systemd service instead; PACKAGE is then optional [default: run COMMAND]
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["command", "pid"])]
     service: Option<String>,
     /// Record all running programs of installed packages and their children, as root; writes a file for each
-    /// package, or for each PACKAGE. Needs --seconds. Services and logins that start during the recording are
-    /// not recorded
+    /// package, or only for each given PACKAGE. Needs --seconds. Services and logins that start during the recording
+    /// are not recorded
     #[arg(long, conflicts_with_all = ["command", "pid", "service", "root"], requires = "seconds")]
     all: bool,
     /// Record only first uses, for a faster start [default: calls and their rates]
     #[arg(long)]
     startup: bool,
-    /// File to write, or a folder (FOLDER/ creates it): a file for each program and library of one package,
-    /// or for each of several packages [default: PACKAGE.gv]
+    /// File to write, or a folder for several files: one per program and library of one package, or one per
+    /// package. FOLDER/ creates the folder [default: PACKAGE.gv]
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     /// Look for packages and their files below this folder [default: /]
@@ -62,8 +62,8 @@ pub(crate) struct Arguments {
     /// Print the file's contents to standard error
     #[arg(long)]
     show: bool,
-    /// File to write JSON about the written files to; - writes to standard output, which the program uses,
-    /// too [default: none]
+    /// File to write JSON about the written files to; - writes to standard output, which the recorded program
+    /// also uses [default: none]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     options: RecordingOptions,
 }
 
-/// Output of `collect --json`: a recording, and the files that were written of it.
+/// Output of `collect --json`: a recording, and the files written from it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CollectOutput {
@@ -86,7 +86,7 @@ struct CollectOutput {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CollectedFile {
-    /// The file, or the folder of its parts.
+    /// The file, or the folder with its parts.
     output: String,
     /// Names and versions of the packages.
     packages: Vec<String>,
@@ -209,7 +209,7 @@ fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> 
             ErrorCode::Usage,
             "with --all or --send, -o must name a folder when there are several packages",
         )
-        .with_hint("-o FOLDER/ makes one"));
+        .with_hint("to create a folder: -o FOLDER/"));
     }
     for package in packages {
         let place = place(package, output, several)?;
@@ -246,7 +246,7 @@ pub(crate) fn of_packages(
     }
     for label in own.intersection(&others) {
         ui.warn(&format!(
-            "skipped {label}: another file of this name, which is not part of the package, was executed too"
+            "skipped {label}: another file of this name, outside the package, was executed too"
         ));
     }
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
@@ -277,8 +277,7 @@ fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) 
     }
     let error = Error::new(ErrorCode::EmptyRecording, what);
     if !own.is_empty() {
-        return error
-            .with_hint("its files were loaded, but none of their functions that can be recorded was called");
+        return error.with_hint("its files were loaded, but no function that can be recorded was called");
     }
     let loaded: Vec<String> = executed(recording).into_iter().collect();
     error.with_hint(if loaded.is_empty() {

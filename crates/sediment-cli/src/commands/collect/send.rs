@@ -21,7 +21,7 @@ const LONGEST_ANSWER: usize = 64 * 1024;
 /// Where a profile goes, and by which way.
 #[derive(Debug, Args)]
 pub(super) struct Sending {
-    /// Send the profile to this intake, an http or https URL: shows all of it and asks first [default: nothing is sent]
+    /// Send the profile to the intake at this http or https URL; prints all of it and asks first [default: nothing is sent]
     #[arg(long, value_name = "URL")]
     send: Option<String>,
     /// Send without asking
@@ -33,7 +33,7 @@ pub(super) struct Sending {
     /// Proxy for sending [default: $https_proxy]
     #[arg(long, value_name = "URL", requires = "send")]
     proxy: Option<String>,
-    /// File with certificates to check the intake's certificate [default: the system's certificates]
+    /// File with the certificates that verify the intake's certificate [default: the system's certificates]
     #[arg(long, value_name = "FILE", requires = "send")]
     ca_file: Option<PathBuf>,
 }
@@ -174,7 +174,7 @@ fn key() -> Result<String> {
     let mut random = [0u8; 16];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))
-        .map_err(|error| Error::new(ErrorCode::Io, format!("no random numbers: {error}")))?;
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot read random numbers: {error}")))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

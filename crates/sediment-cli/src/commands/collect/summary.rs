@@ -25,7 +25,7 @@ pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &System
         ui.note(&format!("  {} of {label}{build}", counted(of_label.count(), "function")));
     }
     if labels.len() > TOLD {
-        ui.note(&format!("  and functions of {} more", labels.len() - TOLD));
+        ui.note(&format!("  and functions of {} more programs and libraries", labels.len() - TOLD));
     }
     let nameless = functions.iter().filter(|function| profile.is_nameless(**function)).count();
     if nameless > 0 {
@@ -91,7 +91,7 @@ pub(super) fn tell_left_out(recording: &Recording, packages: &[Package], ui: &Ui
     let left_out: Vec<&str> = siblings.iter().map(String::as_str).collect();
     let named: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     ui.note(&format!(
-        "left out {}, of the same source package: `sediment collect {} {} -o FILE` makes one file of all",
+        "left out {}, from the same source package; for one file about all: sediment collect {} {} -o FILE",
         left_out.join(", "),
         named.join(" "),
         left_out.join(" ")

@@ -22,19 +22,19 @@ pub(super) enum Goal {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum MethodReason {
-    /// No other method tells an order.
+    /// No other method records an order.
     OnlyOrder,
     /// The processor records branches.
     BranchRecords,
     /// Call sites count every call.
     EveryCall,
-    /// Samples give no better orders, and need frame pointers.
+    /// Samples gave no better orders in tests, and need frame pointers.
     SamplesNoBetter,
-    /// Samples miss executed blocks, and programs compiled by them take more jumps.
+    /// Samples missed executed blocks in tests, and programs compiled with them took more jumps.
     SamplesMissBlocks,
     /// Breakpoints are not allowed; the processor counts cycles.
     Cycles,
-    /// Breakpoints are not allowed; the kernel's clock gives the samples.
+    /// Breakpoints are not allowed; the kernel's clock triggers the samples.
     Clock,
     /// Nothing else works.
     Exact,
@@ -106,7 +106,7 @@ impl MethodReason {
                 "samples missed executed blocks in tests, and programs compiled with them took more jumps"
             }
             Self::Cycles => "breakpoints do not work here, and the processor counts cycles for samples",
-            Self::Clock => "breakpoints do not work here, and samples are taken by the kernel's clock",
+            Self::Clock => "breakpoints do not work here, and the kernel's clock triggers the samples",
             Self::Exact => {
                 "nothing else works here; it counts every call, but runs the program about 50 times slower"
             }
@@ -123,7 +123,7 @@ impl GoalMethod {
     pub(super) fn in_words(&self) -> String {
         match self.method {
             Some((method, why)) => format!("{method}: {}", why.in_words()),
-            None => "no method that works here".to_owned(),
+            None => "no method works here".to_owned(),
         }
     }
 }

@@ -21,18 +21,18 @@ use std::time::Duration;
 const LONGEST: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A linker, and how it is asked for.
+/// A linker, and the compiler flag that selects it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct InstalledLinker {
     pub(super) name: String,
     pub(super) version: String,
-    /// Dialect that it reads, as `sediment order --linker` takes it; null: the wrapper orders for it.
+    /// Its ordering language, for `sediment order --linker`; null if the wrapper must order for it.
     #[serde(rename = "linker")]
     pub(super) dialect: Option<&'static str>,
-    /// Flag by which the compiler calls it, or `none`.
+    /// Compiler flag that selects it, or `none`.
     pub(super) flag: String,
-    /// True for the one that the compiler calls without a flag.
+    /// True for the default linker of the compiler.
     #[serde(rename = "default")]
     pub(super) is_default: bool,
     /// The compiler.
@@ -136,14 +136,14 @@ fn ask(program: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output).into_owned()
 }
 
-/// A tool or a fact, its state, and the command that mends it.
+/// A tool or setting, its state, and the command that fixes it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Fact {
     pub(super) name: String,
     /// Version or state, for people.
     pub(super) state: String,
-    /// Null where nothing is missing.
+    /// Command that fixes it; null if nothing is missing.
     pub(super) fix: Option<String>,
 }
 
@@ -205,13 +205,13 @@ fn symbols_of_libc() -> Option<Fact> {
 pub(super) struct PageSizes {
     #[serde(rename = "page_bytes")]
     pub(super) page: u64,
-    /// Null where the kernel has no transparent huge pages.
+    /// Null if the kernel has no transparent huge pages.
     #[serde(rename = "huge_page_bytes")]
     pub(super) huge: Option<u64>,
     /// When transparent huge pages are used: `always`, `madvise` or `never`.
     #[serde(rename = "transparent_huge_pages")]
     pub(super) transparent: Option<String>,
-    /// The command that allows huge pages.
+    /// Command that allows huge pages; null if none is needed.
     pub(super) fix: Option<&'static str>,
 }
 

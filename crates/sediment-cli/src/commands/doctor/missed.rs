@@ -111,7 +111,7 @@ impl MissedReason {
             }
             Self::NoSearch => "the compiler got no -B: put it into CC and CXX",
             Self::NotActive => {
-                "the compiler got -B, but PROF_DIR or SEDIMENT_LOG was not set, or the folder has no wrapper of the linker's name"
+                "the compiler got -B, but PROF_DIR or SEDIMENT_LOG was not set, or the folder has no wrapper with the linker's name"
             }
         }
     }

@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// Log folder of the wrapper during that build [default: $SEDIMENT_LOG]
     #[arg(long, value_name = "DIR", requires = "build_log")]
     log: Option<PathBuf>,
-    /// Remove the cache of recordings by call sites (plans of programs and libraries, at most 64 MiB) in
-    /// $XDG_CACHE_HOME/sediment or ~/.cache/sediment
+    /// Remove the cache that makes recording by call sites start faster (at most 64 MiB, in
+    /// $XDG_CACHE_HOME/sediment or ~/.cache/sediment)
     #[arg(long, conflicts_with_all = ["build_log", "json"])]
     clear_cache: bool,
     /// Print JSON
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     for method in &methods {
         method.add(&mut text);
     }
-    text += "Goals, and what serves each best here\n";
+    text += "Best method on this machine for each goal\n";
     for choice in &choices {
         add_choice(&mut text, choice);
     }

@@ -30,9 +30,9 @@ pub(super) struct RecorderOutput<'a> {
     works: bool,
     /// True for the method of `record` without options.
     default: bool,
-    /// Reason why it does not work, for people; null if it works.
+    /// Why it does not work, as text for people; null if it works.
     reason: Option<&'a str>,
-    /// What would make it work.
+    /// Change that would make it work, as text for people.
     fix: Option<&'a str>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> RecorderOutput<'a> {
     }
 }
 
-/// The method for a goal; null without one that works here.
+/// The method for a goal; null if none works here.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct GoalOutput {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Analyse measurements of other tools
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Analyse measurements of other tools.\n\nEach argument is NAME=FILE. The first name is the baseline; a name may have several files. Reads `perf stat` text, -x and -j, hyperfine's JSON, Go benchmarks, and plain numbers, one per line. The content decides the format. Files with only a mean and a deviation are compared unpaired."
+    long_about = "Analyse measurements of other tools.\n\nEach argument is NAME=FILE. The first name is the baseline; a name may have several files. Reads `perf stat` text, -x and -j, hyperfine's JSON, Go benchmarks, and plain numbers, one per line. The content decides the format. Files that contain only a mean and a deviation are compared unpaired."
 )]
 pub(crate) struct Arguments {
     /// Variant name and a file of its measurements
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Largest difference that counts as equivalent, in per cent, above 0 and below 100
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
-    /// Metric where more is better; repeatable [default: none]
+    /// Metric that is better when higher; repeatable [default: none]
     #[arg(long, value_name = "METRIC")]
     higher: Vec<String>,
     /// Experiment file to write [default: none]

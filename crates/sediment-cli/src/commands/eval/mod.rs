@@ -26,7 +26,7 @@ use std::path::Path;
 /// Compare builds: is this one faster, and is it the layout or luck?
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare builds: is this one faster, and is it the layout or luck?\n\nRuns two or more builds in random blocks, so drift of the machine affects all alike. The verdict is faster, slower, equivalent within a margin, or inconclusive. `quick` compares commands; `noise` measures how far links of one program differ; `run` follows a plan with builds, links in random layouts, servers and counters per unit of work. Every run is written to a file at once, so an interruption loses nothing.",
+    long_about = "Compare builds: is this one faster, and is it the layout or luck?\n\nRuns two or more builds in blocks, in random order within each block, so that drift of the machine affects all builds alike. The verdict is faster, slower, equivalent within a margin, or inconclusive. `quick` compares commands; `noise` measures how far links of one program differ; `run` follows a plan with builds, links in random layouts, servers and counters per unit of work. Every run is written to a file at once, so an interruption loses nothing.",
     after_help = "Exit codes: 3 regression (gate), 4 inconclusive (gate --conclusive), 5 noise above a threshold (noise --fail-above); the others as in `sediment --help`."
 )]
 pub(crate) struct Arguments {
@@ -96,7 +96,7 @@ impl Limits {
 /// How a plan that is made of options runs its commands.
 #[derive(Debug, Clone, Args)]
 struct RunOptions {
-    /// Regular expression that finds the work done in the output; its first group is a number [default: none]
+    /// Regular expression for the amount of work in the output of a run; its first group is the number [default: none]
     #[arg(long, value_name = "REGEX", value_parser = work)]
     work: Option<String>,
     /// Shell command to run before each run, uncounted [default: none]

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Measure how far two links of the same code differ by layout
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes links that exist. Runs the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A smaller change between two single links may come from the layout alone.",
+    long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes existing links. Runs the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A smaller change between two single links may come from the layout alone.",
     override_usage = "sediment eval noise [OPTIONS] --link <COMMAND> -- COMMAND...\n       sediment eval noise [OPTIONS] --build <COMMAND> --file <FILE> -- COMMAND...\n       sediment eval noise [OPTIONS] --programs <PROGRAM>... -- COMMAND...",
     after_help = "Exit codes: 5 floor above --fail-above; the others as in `sediment --help`."
 )]
@@ -43,13 +43,13 @@ pub(crate) struct Arguments {
     /// Program that --build links [default: none]
     #[arg(long, value_name = "FILE", requires = "build")]
     file: Option<PathBuf>,
-    /// Links of one program that exist already, 3 or more [default: made by --link]
+    /// Existing links of one program, 3 or more [default: made by --link]
     #[arg(long, value_name = "PROGRAM", num_args = 1..)]
     programs: Vec<PathBuf>,
     /// Number of links, from 3 to 1000 [default: 10]
     #[arg(long, value_name = "COUNT", conflicts_with = "programs")]
     layouts: Option<u32>,
-    /// Section of the padding, for a link with an ordering file
+    /// Section to put the padding in, for a link with an ordering file
     #[arg(
         long,
         value_name = "NAME",
@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     primary: String,
     #[command(flatten)]
     runs: RunOptions,
-    /// File to write the runs to [default: a file only if the experiment is interrupted]
+    /// File to write the runs to [default: no file, unless the experiment is interrupted]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print JSON
@@ -179,7 +179,7 @@ impl PaddedLinks {
             let made = counted(programs.len(), "layout");
             return Err(Error::new(
                 ErrorCode::NotMeasured,
-                format!("the build made {made} of this file, and at least {LEAST_LINKS} are needed: it was not linked through the wrapper, or not with the padding"),
+                format!("the build made {made} of this file, and at least {LEAST_LINKS} are needed: the build did not link it through the wrapper, or linked it without the padding"),
             )
             .with_input(files::display(file))
             .with_hint(
@@ -247,11 +247,11 @@ fn benchmark(words: &[String]) -> Result<String> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NoiseOutput {
     schema: Schema<1>,
-    /// Metric that the benchmark is judged by.
+    /// Metric that decides.
     metric: String,
     /// Floor of the differences between two links of the same code: 95 % of them are smaller.
     floor_percent: f64,
-    /// Interval that holds the floor with 95 % confidence; 0 as its lower end says that no difference between layouts is shown.
+    /// 95 % confidence interval of the floor; a lower end of 0 means that no difference between layouts is shown.
     floor_interval_percent: [f64; 2],
     /// Standard deviation between layouts.
     between_layouts_percent: f64,
@@ -259,14 +259,14 @@ struct NoiseOutput {
     between_runs_percent: f64,
     /// p-value of no difference between layouts.
     p: f64,
-    /// Number of layouts that the floor rests on.
+    /// Number of layouts that were measured.
     layouts: usize,
     /// Number of runs of each layout.
     blocks: usize,
     /// Seed of all random choices, in decimal digits.
     #[cfg_attr(test, schemars(extend("pattern" = "^[0-9]+$")))]
     seed: String,
-    /// For people.
+    /// Warnings, as text for people.
     warnings: Vec<String>,
 }
 
@@ -276,7 +276,8 @@ impl NoiseOutput {
         let missing = || {
             let message =
                 format!("no floor: every link needs values of {} above 0 in two blocks", experiment.primary);
-            Error::new(ErrorCode::NotMeasured, message).with_hint("a larger --budget, or another --primary")
+            Error::new(ErrorCode::NotMeasured, message)
+                .with_hint("give a larger --budget, or another --primary")
         };
         let workload = analysis.workloads.first().ok_or_else(missing)?;
         if let Some(why) = workload.unjudged.iter().flatten().next() {

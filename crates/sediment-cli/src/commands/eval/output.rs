@@ -12,11 +12,11 @@ use std::path::PathBuf;
 /// Format of a report.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ReportOutput {
-    /// Format of the report [default: terminal; by the name of `eval report --output`: .html, .md, .json or
-    /// .csv]
+    /// Format of the report [default: terminal, or by the extension of `eval report --output`: .html, .md, .json
+    /// or .csv]
     #[arg(long, value_enum)]
     format: Option<ReportFormat>,
-    /// Print JSON, as --format json
+    /// Print JSON, the same as --format json
     #[arg(long, conflicts_with_all = ["format", "style"])]
     json: bool,
     /// Print a table in the style of published comparisons instead: {} [default: none]

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Compare commands without a plan
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. A command is a text, which runs in a shell if it has blanks; or words, each command after its own --. Options that hyperfine has, too, have the same names.",
+    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. Give each command as one text, which runs in a shell if it has blanks; or as words, after its own --. Options have the same names as in hyperfine, if it has them.",
     override_usage = "sediment eval quick [OPTIONS] COMMAND COMMAND...\n       sediment eval quick [OPTIONS] -- COMMAND... -- COMMAND... [-- COMMAND...]..."
 )]
 pub(crate) struct Arguments {
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Shell command to run once before the experiment [default: none]
     #[arg(short, long, value_name = "COMMAND")]
     setup: Option<String>,
-    /// Exactly this many blocks, whatever the precision [default: until the precision is reached]
+    /// Run exactly this many blocks, whatever the precision [default: until the precision is reached]
     #[arg(short, long, value_name = "COUNT", conflicts_with_all = ["blocks", "precision"], value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Command to compare the others with, as a text [default: the first command]
@@ -50,10 +50,10 @@ pub(crate) struct Arguments {
     /// Name of the reference [default: from the command]
     #[arg(long, value_name = "NAME", requires = "reference")]
     reference_name: Option<String>,
-    /// Run each command once for each of these values, separated by commas, in the place of {NAME}; repeatable [default: none]
+    /// Run each command once for each of these values, separated by commas, which replace {NAME}; repeatable [default: none]
     #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]
     parameter_list: Vec<String>,
-    /// Run texts without a shell
+    /// Run no command in a shell
     #[arg(short = 'N')]
     no_shell: bool,
     /// Also write the runs to this file, in the JSON of hyperfine [default: none]
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// Also write the report to this file, in Markdown [default: none]
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
-    /// Print what the runs print, to standard error
+    /// Print the output of the runs to standard error
     #[arg(long)]
     show_output: bool,
     #[command(flatten)]
@@ -76,12 +76,12 @@ pub(crate) struct Arguments {
     /// Run the first command twice per block, to measure the noise
     #[arg(long)]
     noise_floor: bool,
-    /// File to write the runs to [default: a file only if the experiment is interrupted]
+    /// File to write the runs to [default: no file, unless the experiment is interrupted]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     report: ReportOutput,
-    /// Commands as texts
+    /// Commands, each as one text
     #[arg(value_name = "COMMAND")]
     texts: Vec<String>,
     /// Commands as words, each after its own --

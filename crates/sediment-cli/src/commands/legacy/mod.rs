@@ -211,7 +211,7 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
 fn make_sediment_rpmmacros_command() -> Command {
     Command::new("make_sediment_rpmmacros")
         .about("Print macros for ~/.rpmmacros on this machine: make_sediment_rpmmacros >> ~/.rpmmacros")
-        .after_help("Then `rpmbuild -ba --define \"pgo 1\" foo.spec` links a package in the order of its call graph, if its spec names one.")
+        .after_help("To link a package in the order of its call graph, if its spec names one: rpmbuild -ba --define \"pgo 1\" foo.spec")
 }
 
 fn gen_link_order_command() -> Command {
@@ -220,7 +220,7 @@ fn gen_link_order_command() -> Command {
         .about("Write the ordering file of a program from its profile, and print its path")
         .override_usage("gen_link_order [-o FILE] [-l LINKER] EXECUTABLE_NAME [GEN_PROFILE_FILE]")
         .after_help(
-            "Without a profile file, takes the program's profile in the folder PROF_DIR; without that, writes an ordering file that changes nothing. The default language is that of the linker of $CC, or of cc.",
+            "Without a profile file, uses the program's profile in the folder PROF_DIR; without that, writes an ordering file that changes nothing. The default ordering language is the one that the linker of $CC (or cc) reads.",
         )
         .args([
             Arg::new("name").value_name("EXECUTABLE_NAME").required(true).help("Program or library to link"),

@@ -32,8 +32,7 @@ pub(super) fn run(ui: &Ui) -> Result<()> {
 /// Returns rpm's macros on this system, unexpanded.
 fn of_rpm() -> Result<BTreeMap<String, String>> {
     let unsupported = |what: String| {
-        Error::new(ErrorCode::Unsupported, what)
-            .with_hint("install rpm: the macros extend those of the installed rpm")
+        Error::new(ErrorCode::Unsupported, what).with_hint("install rpm: the macros extend its own macros")
     };
     let command = Command::new("rpm", "/", TIMEOUT).with_arguments(["--showrc"]);
     let asked = run_command(&command, LONGEST_ANSWER).and_then(|ended| ended.successful(&command));

@@ -30,10 +30,10 @@ pub(crate) struct MergeOptions {
     /// Profiles to merge, or rows of them (docs/rows.md)
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
-    /// First scale merged inputs back to the total of one recording
+    /// Before merging, scale inputs that are merged profiles to the total of one recording
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
-    /// Number of graphs and counter variants to keep for each function of the result, heaviest first
+    /// Number of control-flow graphs and counter variants to keep for each function of the result, heaviest first
     /// [default: all]
     #[arg(long, value_name = "COUNT", value_parser = values::number_of_variants, conflicts_with = "into")]
     variants: Option<usize>,
@@ -52,8 +52,8 @@ pub(crate) struct MergeOptions {
     /// Program or library of the build, with symbols; repeatable [default: none]
     #[arg(long, value_name = "PROGRAM")]
     against: Vec<PathBuf>,
-    /// Skip files from another version: the build defines less than this share of their weight, in per cent,
-    /// 0 to 100 [default: none]
+    /// Skip a file (it is from another version) if the build defines functions with less than this share of its
+    /// weight, in per cent, 0 to 100 [default: none]
     #[arg(long, value_name = "PERCENT", requires = "against", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// Print the report and write nothing

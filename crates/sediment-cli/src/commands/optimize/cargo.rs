@@ -53,7 +53,7 @@ pub(in super::super) fn with_help_for_cargo(program: clap::Command) -> clap::Com
         command
             .about(about)
             .long_about(format!(
-                "{about}.\n\nRuns `sediment optimize` in the folder of the workspace: builds a copy, records the training commands, links in order, verifies, and measures. Tries counters, too, if llvm-profdata is there. The build is `cargo build --release`, unless another one is given.\n\nOptions that are not given are taken from sediment.toml, if it exists."
+                "{about}.\n\nRuns `sediment optimize` in the folder of the workspace: builds a copy, records the training commands, links in order, verifies, and measures. Also tries counters, if llvm-profdata is installed. The build is `cargo build --release`, unless another one is given.\n\nOptions that are not given are taken from sediment.toml, if it exists."
             ))
             .override_usage("cargo sediment [OPTIONS] [-- COMMAND...]")
             .after_help("Example: cargo sediment --train 'target/release/prog input'")

@@ -354,7 +354,7 @@ impl OutputBench<'_> {
         }
         sums[0]
             .or(sums[1])
-            .ok_or_else(|| Error::new(ErrorCode::NotMeasured, "valgrind left no cachegrind file"))
+            .ok_or_else(|| Error::new(ErrorCode::NotMeasured, "valgrind wrote no cachegrind file"))
     }
 }
 

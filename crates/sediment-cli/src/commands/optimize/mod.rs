@@ -43,7 +43,7 @@ use runs::{RunPlace, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result};
-use sediment_measure::judge;
+use sediment_measure::{judge, pace};
 use sediment_process::Stop;
 use serde_json::{Value, json};
 use ship::{LevelName, TriedLevel};
@@ -79,13 +79,13 @@ pub(crate) struct Arguments {
     /// Time limit of each training command, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = values::duration)]
     timeout: Duration,
-    /// Time to measure, of all commands together, above 0; accepts 90, 90s and 10m
+    /// Total time to measure all commands, above 0; accepts 90, 90s and 10m
     #[arg(long, value_name = "SECONDS", default_value = "2m", value_parser = values::duration)]
     measure_for: Duration,
-    /// Write the profile that the shipped level needs to this file, too [default: none]
+    /// Also write the profile of the shipped level to this file [default: none]
     #[arg(long, value_name = "FILE")]
     keep_profile: Option<PathBuf>,
-    /// Levels to try, separated by commas; all of them are tried [default: cheapest first, while there is
+    /// Levels to try, separated by commas; all of these are tried [default: cheapest first, as long as there is
     /// something to gain]
     #[arg(long, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "pgo")]
     level: Vec<LevelName>,
@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
     /// Write the given options to sediment.toml, the project file, and exit
     #[arg(long, conflicts_with = "undo")]
     init: bool,
-    /// Put back what --in-place rewrote, and remove the working folder
+    /// Restore the files that --in-place rewrote, and remove the working folder
     #[arg(long, conflicts_with_all = ["train", "startup", "measure", "build", "in_place", "keep_profile", "level", "ship", "pgo"])]
     undo: bool,
     /// Print JSON
@@ -128,6 +128,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let arguments = &project_file::complete(arguments, &tree)?;
     arguments.check()?;
     doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
+    if let Some(load) = pace::overload_now() {
+        ui.warn(&format!("{load}: if it stays so, the verdict will be unknown"));
+    }
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
     let words = levels::first_words(arguments);
@@ -507,7 +510,7 @@ impl<'a> OptimizeJob<'a> {
             // If no order is possible, the link prints the reason.
             if let Ok(Some(worth)) = gain::little_worth(profile, &selection) {
                 let (name, worth) = (output.name(), judge::worth_in_words(worth));
-                self.ui.note(&format!("{name}: the iTLB misses that an order saves are {worth}"));
+                self.ui.note(&format!("{name}: the iTLB misses that an order can save are {worth}"));
             }
         }
     }
@@ -573,7 +576,7 @@ impl<'a> OptimizeJob<'a> {
             );
         }
         if lacks_sections && self.arguments.in_place {
-            whys.push("objects of an earlier build have none: -- sh -c 'make clean && make'".to_owned());
+            whys.push("objects of an earlier build have no function sections; build from clean sources: -- sh -c 'make clean && make'".to_owned());
         }
         Err(Error::new(ErrorCode::NotOrdered, "nothing was linked in order").with_hint(whys.join("\n")))
     }

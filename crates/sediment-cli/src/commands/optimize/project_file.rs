@@ -35,8 +35,9 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
     for (key, value) in table.get_ref() {
         let start = value.span().start;
         let failed = |message: &str| located(at(&text, start, message));
-        let texts =
-            || texts(value.get_ref()).ok_or_else(|| failed(&format!("{key} is a text, or a list of texts")));
+        let texts = || {
+            texts(value.get_ref()).ok_or_else(|| failed(&format!("{key} must be a text, or a list of texts")))
+        };
         let is_trained = !given.train.is_empty() || !given.startup.is_empty();
         match key.get_ref().as_ref() {
             // Training commands of one kind on the command line replace those of both kinds in the file.
@@ -113,7 +114,7 @@ pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
             .with_input(NAME));
     }
     let mut text = String::from(
-        "# What `sediment optimize` does here; options of its command line take the place of these.\n",
+        "# Options of `sediment optimize` in this folder; options on the command line replace them.\n",
     );
     let guessed = BuildSystem::of(tree, "").usual_build();
     let build: Vec<String> = given.build.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -128,7 +129,7 @@ pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
     };
     add("Build command: a text for a shell, or a list of words.", "build", &build, "");
     add("Commands of typical work, run in the built tree.", "train", &given.train, "[\"./prog input\"]");
-    add("Commands whose start matters.", "startup", &given.startup, "[\"./prog --help\"]");
+    add("Commands whose start-up time matters.", "startup", &given.startup, "[\"./prog --help\"]");
     add(
         "Commands to measure: other work than the training.",
         "measure",
@@ -136,15 +137,15 @@ pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
         "[\"./prog other-input\"]",
     );
     let levels: Vec<String> = given.level.iter().map(|level| level.text().to_owned()).collect();
-    add("Levels to try; without this, while there is something to gain.", "level", &levels, "[\"order\"]");
+    add("Levels to try; by default, the cheapest first.", "level", &levels, "[\"order\"]");
     let kept: Vec<String> =
         given.keep_profile.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    add("Where the profile of the shipped level is kept.", "profile", &kept, "\"prog.gv\"");
+    add("File to keep the profile of the shipped level in.", "profile", &kept, "\"prog.gv\"");
     files::write(&path, text.as_bytes(), ui)?;
     let is_whole = !given.train.is_empty() || !given.startup.is_empty();
     ui.note(&format!(
         "wrote {NAME}; next: {}",
-        if is_whole { "sediment optimize" } else { "name training commands in it" }
+        if is_whole { "sediment optimize" } else { "add training commands to it" }
     ));
     Ok(())
 }

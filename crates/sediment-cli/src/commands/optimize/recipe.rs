@@ -168,7 +168,7 @@ impl Recipe {
             _ if lines.is_empty() => format!("for this {} package, run:\n\n{first}\n", self.system),
             (None, _) => {
                 let first = if first.is_empty() { first } else { first + "\n" };
-                format!("build by these commands:\n\n{first}{lines}\n")
+                format!("build with these commands:\n\n{first}{lines}\n")
             }
             (Some(place), true) => format!("paste {place}:\n\n{lines}\n"),
             (Some(place), false) => {
@@ -223,13 +223,13 @@ impl RecipeNeeds<'_> {
     fn comment(&self) -> String {
         let what = match self.level {
             LevelName::Order => "Links in the order",
-            _ => "Compiles by the counts, and links in the order,",
+            _ => "Compiles with the counts and links in the order",
         };
         let needs = match (self.level, self.compiler) {
             (LevelName::Order, _) | (_, LevelCompiler::Clang | LevelCompiler::Rustc) => "sediment is",
             _ => "sediment and sediment-gcc-plugin are",
         };
-        format!("# {what} of {}, where {needs} installed.", self.name)
+        format!("# {what} of {}, if {needs} installed.", self.name)
     }
 
     fn make(&self) -> Vec<String> {

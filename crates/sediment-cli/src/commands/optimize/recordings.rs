@@ -85,11 +85,11 @@ impl OptimizeJob<'_> {
             }
             let recorded = read_profile(&profile, self.ui)?;
             let others = self.other_builds(&recorded, outputs, &what)?;
-            // Counts are exact, however short the command is.
             let mut sources = recorded.source.iter().map(|source| ProfileSource::from(source.as_str()));
             let are_rates = sources.any(|source| source.event == ProfileSource::CALL_RATES);
-            let seconds = are_rates.then_some(usage.wall.as_secs_f64());
-            self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
+            let seconds = usage.wall.as_secs_f64();
+            self.state
+                .done(&step, json!({ "other_builds": others, "seconds": seconds, "are_rates": are_rates }))?;
         }
         Ok(())
     }
@@ -99,11 +99,12 @@ impl OptimizeJob<'_> {
         self.state.fact(&step(index))["seconds"].as_f64()
     }
 
-    /// Warns of training commands that are too short for call rates.
+    /// Warns of training commands that are too short for call rates. Counts are exact, however short a command is.
     pub(super) fn tell_of_short(&self) {
         let all: Vec<(&str, bool)> = self.arguments.trainings().collect();
         let least = recording::FEW_SECONDS.as_secs_f64();
-        let seconds = |index: usize| self.seconds_of(index);
+        let are_rates = |index: usize| self.state.fact(&step(index))["are_rates"] == true;
+        let seconds = |index: usize| self.seconds_of(index).filter(|_| are_rates(index));
         let short = |index: &usize| !all[*index].1 && seconds(*index).is_some_and(|seconds| seconds < least);
         let short: Vec<usize> = (0..all.len()).filter(short).collect();
         let Some(first) = short.first() else { return };

@@ -216,7 +216,7 @@ impl OptimizeSummary {
         {
             let change = change(before as f64, after as f64);
             let is_short = self.measured().iter().any(|row| row[SHORTENED].is_number());
-            let of = if is_short { "simulated for the beginning, in 10^9 instructions" } else { "simulated" };
+            let of = if is_short { "simulated for the first 10^9 instructions" } else { "simulated" };
             line(name, format!("{} -> {} misses ({change}), {of}", grouped(before), grouped(after)));
         }
         // Levels that are not built for the same reason share a line.
@@ -251,7 +251,9 @@ impl OptimizeSummary {
     /// Names the shipped files, or says why there are none.
     fn shipped(&self) -> String {
         let Some(level) = self.choice.level else {
-            return format!("nothing: {}", self.choice.why());
+            let is_any_built = self.levels.iter().any(TriedLevel::is_built);
+            let anyway = if is_any_built { " (--ship LEVEL ships one anyway)" } else { "" };
+            return format!("nothing: {}{anyway}", self.choice.why());
         };
         let mut files: Vec<String> = self
             .rows
@@ -271,8 +273,8 @@ impl OptimizeSummary {
         let profile = self.shown(self.shown_profile());
         match (&self.kept, self.choice.level) {
             (None, Some(_)) => format!("{profile} (keep it: --keep-profile FILE)"),
-            (Some(_), None) => format!("{profile} (of the order; nothing is shipped, so none is kept)"),
-            (None, None) => format!("{profile} (of the order)"),
+            (Some(_), None) => format!("{profile} (for the order; not kept, because nothing is shipped)"),
+            (None, None) => format!("{profile} (for the order)"),
             (Some(kept), Some(_)) => files::display(kept),
         }
     }
@@ -424,7 +426,7 @@ mod tests {
     fn row(number: usize, is_best_as_linked: bool) -> OrderedFile {
         let verified =
             |pages: u64| json!({ "weight_placed_percent": 99.5, "hot_pages": pages, "ideal_pages": 1 });
-        let why = is_best_as_linked.then(|| "the program starts best as it is linked".to_owned());
+        let why = is_best_as_linked.then(|| "the linker's own layout starts best".to_owned());
         OrderedFile {
             name: format!("out{number}"),
             result: Some(format!("/here/.sediment/result/out{number}").into()),

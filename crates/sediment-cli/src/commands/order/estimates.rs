@@ -12,7 +12,7 @@ pub(super) fn print_estimates(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {
     };
     if alone {
         ui.warn(
-            "based only on a compiler's estimates, which are independent of the workload: better than no profile, much worse than a recording",
+            "the order is based only on a compiler's estimates, which are independent of the workload: it is better than no order, but much worse than one from a recording",
         );
         return;
     }

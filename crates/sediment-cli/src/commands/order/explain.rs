@@ -216,7 +216,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
             names.join(" and ")
         };
         let _ = if ours == theirs {
-            writeln!(text, "  the affinity layout left it between {}, as in {start}", names(&theirs))
+            writeln!(text, "  the affinity layout kept it between {}, as in {start}", names(&theirs))
         } else {
             writeln!(text, "  the affinity layout moved it: {start} places it next to {}", names(&theirs))
         };
@@ -236,7 +236,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
         let in_sequence = made.outcome.order.iter().position(|other| *other == function).unwrap_or(place);
         let _ = writeln!(
             text,
-            "  {start} places it as function {} of its sequence, before groups",
+            "  {start} places it as function {} of its sequence, before the division into groups",
             in_sequence + 1
         );
     }

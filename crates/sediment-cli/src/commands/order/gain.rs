@@ -27,7 +27,7 @@ pub(super) fn print_gain(
 ) -> Option<OrderGain> {
     if made.is_best_as_linked {
         ui.note(
-            "order: nothing to gain: the program starts best as it is linked; the order lists no function",
+            "order: nothing to gain: the linker's own layout starts best, so the order lists no function",
         );
         return program.gain(&[]);
     }
@@ -92,7 +92,7 @@ impl Forecast<'_> {
             Some(ratio) if self.is_counted => {
                 format!(", in parts of the trace left out of the order {}", change::in_percent(ratio, 0))
             }
-            Some(ratio) => format!(", of recordings left out {}", change::in_percent(ratio, 0)),
+            Some(ratio) => format!(", in recordings left out of the order {}", change::in_percent(ratio, 0)),
             None if !self.is_counted && !gain.is_nothing() => {
                 let [usual, least, most] = OTHER_WORK;
                 format!(" (other work: usually {usual} times the forecast, {least} to {most})")
@@ -151,7 +151,7 @@ pub(crate) fn little_worth(profile: &Profile, selection: &Selection<'_>) -> Resu
 /// Smallest number of instructions per call: the call and the return.
 const CALL_INSTRUCTIONS: f64 = 2.0;
 
-/// Effect of an order on the program as it is linked.
+/// Effect of an order, compared with the program's current layout.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct GainOutput {
@@ -159,9 +159,9 @@ pub(crate) struct GainOutput {
     after: OutlookOutput,
     /// Change of the misses with 64 entries, in per cent.
     itlb_misses_change_percent: f64,
-    /// The same of work that the order did not know: recordings, or parts of a trace, each left out in turn; null with one recording.
+    /// The same change for held-out work: each recording, or part of a trace, is left out of the order in turn; null with one recording.
     left_out_change_percent: Option<f64>,
-    /// What the saved misses are worth at most, in per cent of the CPU time; null if neither a count of instructions nor the number of
+    /// Upper limit of the CPU time that the saved misses can save, in per cent; null if neither a count of instructions nor the number of
     /// calls limits it.
     worth_percent: Option<f64>,
     nothing_to_gain: bool,

@@ -24,7 +24,9 @@ pub(super) fn print_goals(
     if named.is_none() && !ui.is_verbose() {
         let chosen = made.served.filter(|aim| *aim != Aim::Steady);
         if let Some((_, name, _)) = AIMS.iter().find(|(aim, _, _)| Some(*aim) == chosen) {
-            ui.note(&format!("order: --optimize-for {name}, by the recordings of starts in the profile"));
+            ui.note(&format!(
+                "order: --optimize-for {name} (default), because the profile has recordings of starts"
+            ));
         }
         return;
     }

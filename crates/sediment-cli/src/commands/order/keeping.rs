@@ -28,7 +28,7 @@ pub(super) fn print_moves(made: &Ordering, old: &Older, ui: &Ui) {
     ));
     let above = |cost: f64| (100.0 * (cost - 1.0)).max(0.0);
     ui.note(&format!(
-        "keep: predicted misses compared with a new order: +{:.1} % now, +{:.1} % with the older order (--keep-below {})",
+        "keep: predicted misses compared with a new order: +{:.1} % with this order, +{:.1} % with the older order (--keep-below {})",
         above(kept.cost),
         above(kept.cost_of_old),
         100.0 * old.threshold

@@ -100,7 +100,7 @@ pub(crate) struct OrderOptions {
     /// Print to standard error why this function is where it is; repeatable [default: none]
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
-    /// Exit with 5 if the order places less of the profile's weight, in per cent, 0 to 100; 0 always passes
+    /// Exit with 5 if the order places less than this share of the profile's weight, in per cent, 0 to 100; 0 always passes
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent)]
     min_coverage: u64,
     /// Print JSON; needs --output FILE
@@ -247,12 +247,12 @@ struct OrderOutput<'a> {
     /// The file.
     output: Cow<'a, str>,
     linker: &'a str,
-    /// Arguments of the compiler that link by the file; null where it takes more than arguments.
+    /// Compiler arguments to link with the file; null if arguments alone are not enough.
     link_arguments: Option<String>,
     functions: usize,
     /// Weight of the profile that the order places.
     placed: PlacedOutput,
-    /// Effect on the program of `--binary`; null without one, and where it cannot be forecast.
+    /// Effect on the program of `--binary`; null without `--binary`, or if no forecast is possible.
     gain: Option<GainOutput>,
     skipped: Vec<SkippedItems>,
 }

@@ -46,10 +46,10 @@ pub(crate) fn say(share: PlacedShare, ui: &Ui) -> Result<()> {
             ErrorCode::WrongBinary,
             "no function with any weight in this profile has a linkage name",
         )
-        .with_hint("name the program, so that printed names are found in it: --binary PROGRAM"));
+        .with_hint("name the program, to look up printed names in it: --binary PROGRAM"));
     }
     if share.placed < share.of {
-        let line = format!("places {} of the profile's weight", percent(parts));
+        let line = format!("the order places {} of the profile's weight", percent(parts));
         if parts < 900_000 { ui.warn_always(&line) } else { ui.note(&line) }
     }
     Ok(())
@@ -62,7 +62,7 @@ pub(crate) fn judge(share: PlacedShare, threshold: u64, ui: &Ui) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = format!(
-        "only {} of the profile's weight placed, below the threshold of {}",
+        "the order places only {} of the profile's weight, below the threshold of {}",
         percent(parts),
         percent(threshold)
     );

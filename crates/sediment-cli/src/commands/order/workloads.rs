@@ -54,7 +54,7 @@ pub(super) fn print_workloads(
         .collect::<Result<Vec<(BuiltGraph, Fare)>>>()?;
     for (input, (_, fare)) in inputs.iter().zip(&fares) {
         ui.note(&format!(
-            "order: {} misses against an order of its own: -w {} {}",
+            "order: {} misses, compared with an order of its own: -w {} {}",
             change(fare.ratio()),
             input.weight,
             input.name
@@ -130,7 +130,7 @@ fn advice(
     );
     Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].1.ratio()) {
         Some((weight, ratio, others)) => format!(
-            "{underserved}. With -w {weight}: {} misses, the worst of the others {}",
+            "{underserved}. With -w {weight}: {} misses; the worst change of the other workloads is {}",
             change(ratio),
             change(others)
         ),
@@ -181,7 +181,7 @@ pub(super) fn print_traces(
         let fare = Fare { together, alone };
         let underserved = if fare.ratio() > UNDERSERVED { ": raise its -w" } else { "" };
         ui.note(&format!(
-            "order: {} cost against an order of its own: -w {weight} {}{underserved}",
+            "order: {} cost, compared with an order of its own: -w {weight} {}{underserved}",
             change(fare.ratio()),
             files::display(path)
         ));

@@ -154,7 +154,7 @@ fn tell_of_others(folder: &Path, added: &[Addition], ui: &Ui) -> Result<()> {
         for (other, labels) in others {
             let counts = if counts_before(&profile.path, other) { &profile.path } else { other };
             ui.note(&format!(
-                "{} has a profile of {} too; the one in {} counts; remove the other, or merge both: sediment merge --into",
+                "{} has a profile of {} too; the one in {} is used; remove the other, or merge both: sediment merge --into",
                 files::display(other),
                 labels.join(", "),
                 files::display_name(counts)
@@ -178,8 +178,8 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
         if texts.iter().any(|text| code(text).any(|line| line.contains(taken))) {
             return Err(refused(
                 path,
-                &format!("{taken} is set, which the sequence needs"),
-                "let the sequence set it",
+                &format!("{taken} is set, but the sequence must set it"),
+                "remove the assignment",
             ));
         }
     }

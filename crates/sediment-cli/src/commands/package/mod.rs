@@ -57,7 +57,7 @@ struct RecipeOptions {
     /// Profile of the package's programs, or a folder of .gv and .prof files, to add to the source package; repeatable
     #[arg(long = "profile", value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
-    /// Settings of the package (docs/packaging.md); adds the ordering files that they name, too [default: sediment.conf in
+    /// Settings of the package (docs/packaging.md); also adds the ordering files that they name [default: sediment.conf in
     /// the folder of profiles]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -177,9 +177,9 @@ struct AdditionOutput<'a> {
     new: bool,
     /// False if the file is already as proposed.
     changed: bool,
-    /// Description, for people.
+    /// Description, as text for people.
     what: &'a str,
-    /// File that keeps the whole profile of which this is a part; null where it is whole.
+    /// File with the whole profile, if this file is a part of it; null otherwise.
     kept: Option<Cow<'a, str>>,
 }
 

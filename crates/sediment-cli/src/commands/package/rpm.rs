@@ -153,7 +153,7 @@ fn change(
         let mut notes = vec!["not changed: the spec uses sediment's macros already".to_owned()];
         for profile in profiles.iter().filter(|profile| !text.contains(*profile)) {
             notes.push(format!(
-                "{profile} is not in it: add it as a source and to %sediment_prep, or rename the profile to the existing source"
+                "{profile} is not in the spec: add it as a source and to %sediment_prep, or rename the profile to the existing source"
             ));
         }
         return Ok(ChangedSpec { text: text.to_owned(), notes });
@@ -194,7 +194,7 @@ fn change(
     match spec.section("check")? {
         Some(section) => {
             if spec.depth(section.first) > 0 {
-                notes.push("%check depends on a condition, and so do the lines added to it".to_owned());
+                notes.push("%check depends on a condition, so the added lines do, too".to_owned());
             }
             added.push((section.first + 1, check));
         }
@@ -252,7 +252,7 @@ impl<'a> SpecParts<'a> {
             return Err(at(spec.end_of_text(prep) - 1, "the last line of %prep is continued"));
         }
         if let Some(line) = spec.sources_by_macros.first() {
-            return Err(at(*line, "a macro writes a source"));
+            return Err(at(*line, "a macro adds a source"));
         }
         if let Some(line) = uses_all_sources(spec) {
             return Err(at(line, "the spec uses all sources, and the profile would be one of them"));
@@ -272,8 +272,10 @@ impl<'a> SpecParts<'a> {
         }
         // If a line, even a comment, contains such a number, it would refer to the new source.
         next_source = next_source.max(named_numbers(spec).max().map_or(0, |number| number.saturating_add(1)));
-        let (_, last_source) =
-            sources.last().copied().ok_or_else(|| Error::new(ErrorCode::UnsupportedVariant, "no source"))?;
+        let (_, last_source) = sources
+            .last()
+            .copied()
+            .ok_or_else(|| Error::new(ErrorCode::UnsupportedVariant, "the spec has no source"))?;
         let last_build_requirement = tags("BuildRequires").next_back().copied();
         Ok(Self { sources, last_source, next_source, last_build_requirement, prep, install })
     }

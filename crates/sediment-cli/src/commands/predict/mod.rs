@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// Predict the effect of each order before linking
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the first line is the forecast for the default order, or for the first --order; the row `input` is the program as it is linked. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
+    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the first line is the forecast for the default order, or for the first --order; the row `input` is the program's current layout. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -45,22 +45,22 @@ pub(crate) struct Arguments {
     /// Program or library to order, by its label in the profile [default: all]
     #[arg(long, value_name = "NAME")]
     dso: Option<String>,
-    /// Trace from `import --trace` to count over; its first uses are the start [default: none]
+    /// Trace from `import --trace` to count misses in; its first uses are the start of the program [default: none]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Ordering file of any linker to predict too; repeatable [default: none]
+    /// Ordering file of any linker to predict in addition; repeatable [default: none]
     #[arg(long, value_name = "FILE")]
     order: Vec<PathBuf>,
     /// Skip the default algorithm, which is slow with a trace
     #[arg(long, alias = "no-engine")]
     skip_auto: bool,
-    /// Print all scores: call distances, hot pages by page size, misses of a processor core, page faults of the start
+    /// Print all scores: call distances, hot pages by page size, misses of a processor core, page faults at start
     #[arg(long)]
     full: bool,
     /// Processor core for --full
     #[arg(long, value_name = "NAME", default_value = CORES[0].name, value_parser = PossibleValuesParser::new(CORES.iter().map(|core| core.name)))]
     core: String,
-    /// Exit with 5 if an order places less of the profile's weight, in per cent, 0 to 100; 0 always passes
+    /// Exit with 5 if an order places less than this share of the profile's weight, in per cent, 0 to 100; 0 always passes
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent)]
     min_coverage: u64,
     /// Print JSON with all scores
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
                 arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
             format!("{name}: {}\n{}\n", forecast.in_words(gain), unknown_time(gain, &profile))
         }
-        (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n\n".to_owned(),
+        (None, false) => "hint: --binary PROGRAM compares with the program's current layout\n\n".to_owned(),
         (None, true) if !program.has_calls() => format!("{}\n\n", gain::NO_FORECAST),
         (None, true) => String::new(),
     };
@@ -369,10 +369,10 @@ fn core_table(rows: &[PredictionRow], core: &Core) -> String {
 
 fn faults(rows: &[PredictionRow]) -> String {
     let Some(uses) = rows.first().and_then(|row| row.faults).map(|faults| faults.uses) else {
-        return "\nNo page faults of the start: the profile has no first uses.\n".to_owned();
+        return "\nNo page faults at start: the profile has no first uses.\n".to_owned();
     };
     let mut text = format!(
-        "\nPage faults of the start, {uses} functions\n{:<22} {:>14} {:>14} {:>20}\n",
+        "\nPage faults at start, {uses} functions\n{:<22} {:>14} {:>14} {:>20}\n",
         "order", "pages", "64 KiB around", "mean pages so far"
     );
     for (row, faults) in rows.iter().filter_map(|row| Some((row, row.faults?))) {

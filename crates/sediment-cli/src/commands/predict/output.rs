@@ -16,7 +16,7 @@ pub(super) struct PredictOutput {
     /// Weight of the profile that an order places.
     pub(super) placed: PlacedOutput,
     pub(super) orders: Vec<OrderScores>,
-    /// Effect of the default order, or of the first of `--order`, on the program of `--binary`; null where it cannot be forecast.
+    /// Effect of the default order, or of the first of `--order`, on the program of `--binary`; null if no forecast is possible.
     pub(super) gain: Option<GainOutput>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct PredictOutput {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct OrderScores {
-    /// An algorithm, an ordering file, or `input`: the program as it is linked.
+    /// An algorithm, an ordering file, or `input`, the program's current layout.
     order: String,
     /// Share of the calls, 0 to 1.
     calls_within_64_bytes: f64,
@@ -43,17 +43,17 @@ pub(super) struct OrderScores {
     hot_pages: Vec<HotPagesOutput>,
     /// Misses of an instruction TLB: counted over the trace, otherwise estimated from calls.
     itlb_misses: Vec<TlbMissesOutput>,
-    /// Misses by the first touches of pages, which no order removes; null without a trace.
+    /// Misses at first touches of pages, which no order removes; null without a trace.
     first_touches: Option<u64>,
     /// Misses in other programs and libraries with 64 entries; null without a trace.
     misses_outside: Option<u64>,
-    /// Misses of the processor core of `--core`.
+    /// Misses of the processor core that `--core` names.
     core: Option<CoreMissesOutput>,
-    /// Page faults of the start; null without first uses.
+    /// Page faults at start; null without first uses.
     start: Option<StartFaultsOutput>,
 }
 
-/// Pages of a size that hold shares of the weight.
+/// Number of pages of one size that hold shares of the weight.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HotPagesOutput {
@@ -79,7 +79,7 @@ struct CoreMissesOutput {
     l1i_misses: f64,
 }
 
-/// Page faults of a start.
+/// Page faults at start.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StartFaultsOutput {

@@ -119,7 +119,7 @@ pub(super) fn of_layout(
     Err(Error::new(
         code,
         format!(
-            "{} of {} of {} are in it: {why}",
+            "only {} of {} of {} are in this file: {why}",
             grouped(functions),
             counted(grouped(profiled.len()), "profiled function"),
             files::base_name(path_before)

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also shows first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order, and refuses one that has few of the functions; with --order, the report also shows the share that is placed as ordered."
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also shows first uses, and the profiled code by library and object file. The file needs no network. Its script adds search and selection; the pictures and tables work without it.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order, and refuses a program that has few of the profiled functions; with --order, the report also shows the share that is placed as ordered."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// HTML file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// SVG file to write as well, with the pages before and after [default: none]
+    /// Also write the pages before and after to this SVG file [default: none]
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// Verdict to show, such as a measured one [default: the verdict of the forecast]

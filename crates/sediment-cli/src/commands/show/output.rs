@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ShowOutput<'a> {
     schema: Schema<1>,
-    /// Recorders, and the data that they lack.
+    /// Recorders, each with the data that it lacks.
     source: &'a BTreeSet<String>,
     /// Unit of the counts: calls of one recording, or shares in units of 10^-15.
     #[serde(with = "UnitOutput")]
@@ -25,7 +25,7 @@ pub(super) struct ShowOutput<'a> {
     arch: &'a BTreeSet<String>,
     /// Number of recordings.
     inputs: u64,
-    /// Gaps of the profile.
+    /// Data that the profile lacks.
     not_known: Vec<Gap>,
     /// Interpreter that most of the profile belongs to; null without one.
     interpreter: Option<InterpreterOutput>,
@@ -55,19 +55,19 @@ enum UnitOutput {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Gap {
-    /// Null for the profile as a whole.
+    /// The source; null for data that the whole profile lacks.
     source: Option<String>,
-    /// The data, for people.
+    /// The data, as text for people.
     what: Vec<String>,
-    /// The data, for programs.
+    /// The data, as codes for programs.
     codes: Vec<String>,
 }
 
-/// A program that runs programs of a language of its own.
+/// An interpreter or emulator.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InterpreterOutput {
-    /// Label of the program or library that weighs most.
+    /// Label of the program or library with the most weight.
     dso: String,
     /// Language, or `emulated`.
     runs: &'static str,
@@ -171,7 +171,7 @@ pub(super) struct CrossDsoOutput<'a> {
     calls: Digits,
     /// Calls between different ones.
     crossing: Digits,
-    /// Pairs of programs and libraries, those with the most calls first.
+    /// Pairs of programs and libraries, most calls first.
     pairs: Vec<DsoPair<'a>>,
     /// Most frequent calls.
     top: Vec<CrossCall<'a>>,
@@ -186,7 +186,7 @@ struct DsoPair<'a> {
     count: Digits,
 }
 
-/// Calls from a function to one of another program or library.
+/// Calls from a function to a function in another program or library.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CrossCall<'a> {
@@ -220,7 +220,7 @@ impl<'a> CrossDsoOutput<'a> {
 pub(super) struct ShowDirOutput<'a> {
     pub(super) schema: Schema<1>,
     pub(super) profiles: Vec<ProfileFile>,
-    /// Programs that several files have a profile of.
+    /// Programs with a profile in several files.
     pub(super) in_several_files: Vec<RepeatedPrograms<'a>>,
 }
 
@@ -229,10 +229,10 @@ pub(super) struct ShowDirOutput<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ProfileFile {
     pub(super) file: String,
-    /// Only of files that could be read.
+    /// Only for files that could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<usize>,
-    /// Only of files that could be read.
+    /// Only for files that could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) edges: Option<usize>,
     /// Reason why the file could not be read.
@@ -240,11 +240,11 @@ pub(super) struct ProfileFile {
     pub(super) left_out: Option<String>,
 }
 
-/// Programs that two files have a profile of.
+/// Programs with a profile in two files.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct RepeatedPrograms<'a> {
-    /// File that counts.
+    /// File that is used.
     pub(super) counts: String,
     /// File that is ignored.
     pub(super) other: String,

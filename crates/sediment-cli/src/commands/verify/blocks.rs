@@ -47,7 +47,7 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
         ui.error(
             &Error::new(
                 ErrorCode::BelowThreshold,
-                format!("{file_name}: no function was compiled by the counts that the build asked for"),
+                format!("{file_name}: no function was compiled with the counts that the build named"),
             )
             .with_hint(
                 "see the compiler's notes, and the path and content of -fplugin-arg-sediment-profile=FILE",
@@ -82,7 +82,10 @@ pub(super) fn in_short(
     let Ok(report) = report_on(path, &read_binary(path)?, &profile) else { return Ok(None) };
     let count = |layout: BlockLayout| report.of(layout).count();
     let coverage = report.coverage_per_million().map_or_else(String::new, |coverage| {
-        format!("; {} of the counted executions in functions compiled by their counts", as_percent(coverage))
+        format!(
+            "; {} of the counted executions in functions compiled with their counts",
+            as_percent(coverage)
+        )
     });
     let cold = report.cold_parts_per_million().map_or_else(String::new, |cold| {
         format!("; {} of the recorded weight in cold parts", as_percent(cold))
@@ -106,14 +109,14 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
         None => {
             let _ = writeln!(
                 text,
-                "{file_name}: no function was compiled by these counts, or none can be checked"
+                "{file_name}: no function was compiled with these counts, or none can be checked"
             );
         }
     }
     if let Some(coverage) = report.coverage_per_million() {
         let _ = writeln!(
             text,
-            "{} of the counted executions are in functions compiled by their counts",
+            "{} of the counted executions are in functions compiled with their counts",
             as_percent(coverage)
         );
     }
@@ -197,7 +200,7 @@ fn explained(layout: BlockLayout) -> &'static str {
             "not split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
         BlockLayout::Uncounted => {
-            "compiled without counts: the build's file of counts was not read, or does not have them"
+            "compiled without counts: the compiler did not read the file of counts, or the file does not have these functions"
         }
         BlockLayout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
         BlockLayout::NotInBinary => "not in the file",

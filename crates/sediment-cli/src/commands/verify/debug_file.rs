@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Name of this check.
-pub(super) const WHAT: &str = "stripped, with a debug file apart";
+pub(super) const WHAT: &str = "stripped, with a separate debug file";
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -30,8 +30,8 @@ pub(super) fn compare(base: &Path, other: &Path) -> Result<Check> {
     let other = apart(other);
     let in_words = |found: &Apart| {
         let functions = match found.functions {
-            Some(count) => format!("{count} of {} functions by the debug file", found.linked),
-            None => "no symbols were found by the debug link".to_owned(),
+            Some(count) => format!("{count} of {} functions found through the debug link", found.linked),
+            None => "no functions found through the debug link".to_owned(),
         };
         functions + if found.same_build_id { "" } else { ", which has another build-id" }
     };

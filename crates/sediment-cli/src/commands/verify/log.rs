@@ -289,7 +289,7 @@ impl<'a> LogReport<'a> {
         let others: Vec<String> = origin.also_in.iter().map(name).collect();
         if !others.is_empty() {
             let counts = name(&origin.profile);
-            self.say(&format!("         used the profile in {counts}, ignored {}", others.join(", ")));
+            self.say(&format!("         used the profile in {counts}; ignored: {}", others.join(", ")));
         }
     }
 
@@ -322,7 +322,7 @@ fn is_guess(origin: &LoggedOrigin) -> bool {
 
 /// Text after a guessed profile.
 fn marked(origin: &LoggedOrigin) -> &'static str {
-    if is_guess(origin) { " (a guess, which does not count)" } else { "" }
+    if is_guess(origin) { " (a guess, not checked against thresholds)" } else { "" }
 }
 
 fn why(link: &LoggedLink) -> &str {

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 /// Check a linked file against its order
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight in functions that are placed as ordered. Compares the number of pages that hold the ordered functions with the fewest possible. Prints inversions (pairs of functions that lie the other way round) and the reason for each misplaced function. Verify before stripping, or install the debug file."
+    long_about = "Check a linked file against its order.\n\nPrints the share of the profile's weight in functions that are placed as ordered. Compares the number of pages that hold the ordered functions with the fewest possible. Prints inversions (pairs of functions in reverse order) and the reason for each misplaced function. Verify before stripping, or install the debug file."
 )]
 pub(crate) struct Arguments {
     /// Linked program or library
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// both link times, and the time to compute the order [default: none]
     #[arg(long, value_name = "DIR", conflicts_with = "profile")]
     log: Option<PathBuf>,
-    /// With --log: verify the files installed below this folder, by their debug files [default: the files of the build]
+    /// With --log: verify the files installed below this folder, with their debug files [default: the files of the build]
     #[arg(long, value_name = "DIR", requires = "log")]
     installed: Option<PathBuf>,
     /// Profile for the weights of functions [default: equal weights]
@@ -75,10 +75,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Exit with 5 if less than this share of the weight is placed as ordered, in per cent, 0 to 100 [default: 50, of the
-    /// weight that PROGRAM defines; 0 always passes]
+    /// weight of functions that PROGRAM defines; 0 always passes]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
-    /// With --log: the same threshold for packages without one in sediment.conf, in per cent, 0 to 100 [default: half of what its file defines]
+    /// With --log: the same threshold, for packages without a threshold in sediment.conf, in per cent, 0 to 100 [default: half of the weight of functions that the file defines]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, requires = "log")]
     default_min_coverage: Option<u64>,
     /// Folder with the objects of the link, which show why functions are misplaced [default: the folder of PROGRAM]
@@ -235,9 +235,9 @@ fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64
         None if report.as_linked_without => {
             let placed = as_percent(report.placed_of_found_parts_per_million());
             let text = format!(
-                "{file_name}: not ordered: {placed} of the weight that it defines would be placed as ordered without an order, too"
+                "{file_name}: not ordered: {placed} of the weight that it defines is placed as ordered, but would be without the order, too"
             );
-            let hint = "with --min-coverage PERCENT, this share counts; 0 always passes";
+            let hint = "to accept this share: --min-coverage PERCENT; 0 always passes";
             ui.error(&Error::new(ErrorCode::BelowThreshold, text).with_hint(hint));
             true
         }
@@ -265,7 +265,9 @@ fn is_below(parts_per_million: u64, file_name: &str, of: &str, threshold: u64, u
         return false;
     }
     let [placed, least] = [parts_per_million, threshold].map(as_percent);
-    let text = format!("{file_name}: {placed} of the weight{of} placed, below the threshold of {least}");
+    let text = format!(
+        "{file_name}: only {placed} of the weight{of} is placed as ordered, below the threshold of {least}"
+    );
     let error = Error::new(ErrorCode::BelowThreshold, text);
     ui.error(&match of {
         "" => error,

@@ -25,13 +25,13 @@ pub(super) struct VerifyOutput {
     /// Source of the function symbols.
     #[serde(with = "SymbolSourceOutput")]
     symbols_from: SymbolSource,
-    /// Label of the program in the profile; null without a profile, and where the profile lacks the program.
+    /// Label of the program in the profile; null without a profile, or if the profile lacks the program.
     profile_of: Option<String>,
     #[serde(with = "BasisOutput")]
     weight_is: Basis,
     /// Functions in the order, without those of other programs.
     functions_asked: u64,
-    /// Functions in the order that the profile has in other programs alone.
+    /// Functions in the order that the profile has only in other programs.
     functions_of_other_programs: u64,
     /// Ordered functions that the file defines.
     functions_found: u64,
@@ -44,7 +44,7 @@ pub(super) struct VerifyOutput {
     /// Weight of the functions that are placed as ordered.
     weight_placed: Digits,
     weight_placed_percent: f64,
-    /// Pairs of ordered functions that lie the other way round.
+    /// Pairs of ordered functions in reverse order.
     inversions: u64,
     /// Bytes of the executed functions.
     hot_bytes: u64,
@@ -52,10 +52,10 @@ pub(super) struct VerifyOutput {
     hot_pages: u64,
     /// Fewest pages that could hold them.
     ideal_pages: u64,
-    /// False if the functions lie as they would without the order.
+    /// False if the functions are placed as without the order.
     order_in_force: bool,
-    /// Functions that do not lie where code finds them, so that the program may crash: outside of the range of their unit of OCaml, outside
-    /// of the range that two labels mark, or not behind the function that runs on into them.
+    /// Functions in places where other code does not find them, so the program may crash: outside the address range of
+    /// their OCaml unit, outside the range between two labels, or not directly after the function that runs on into them.
     outside_range: Vec<String>,
     /// Misplaced functions, heaviest first.
     misplaced: Vec<MisplacedFunction>,
@@ -91,11 +91,11 @@ enum BasisOutput {
 struct MisplacedFunction {
     name: String,
     demangled: String,
-    /// Line of the ordering file, from 1; null where the order lacks the function.
+    /// Line of the ordering file, from 1; null if the order lacks the function.
     line: Option<u64>,
     weight: Digits,
     reason: &'static str,
-    /// What the reason is about.
+    /// Names or counts that the reason refers to.
     detail: Option<MisplacedDetail>,
 }
 
@@ -172,9 +172,9 @@ impl MisplacedDetail {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct BlocksOutput {
     schema: Schema<1>,
-    /// Part of the recorded weight in cold parts; null without a weight.
+    /// Share of the recorded weight in cold parts; null without a weight.
     cold_parts_per_million: Option<u64>,
-    /// Part of the counted executions in functions compiled by their counts; null without executions.
+    /// Share of the counted executions in functions compiled with their counts; null without executions.
     coverage_per_million: Option<u64>,
     functions: Vec<SplitFunctionOutput>,
 }
@@ -187,13 +187,13 @@ struct SplitFunctionOutput {
     demangled: String,
     /// How it was compiled.
     layout: &'static str,
-    /// Reason why a function with blocks that did not run is whole; null for others, and where it is unknown.
+    /// Why the compiler did not split a function, although blocks did not run; null for other functions, and if unknown.
     why_whole: Option<&'static str>,
     /// Counted executions of its blocks.
     executions: Digits,
     /// Executions times bytes of its blocks.
     weight: Digits,
-    /// Part of the weight in its cold part.
+    /// Weight in its cold part.
     cold_weight: Digits,
     /// Bytes outside its cold part.
     bytes: u64,
@@ -245,7 +245,7 @@ fn why_whole_name(why: WhyWhole) -> &'static str {
 pub(super) struct LogOutput<'a> {
     pub(super) schema: Schema<1>,
     pub(super) links: Vec<LinkOutput<'a>>,
-    /// Only where units were compiled by counters.
+    /// Only if units were compiled with counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counters: Option<CountersOutput>,
 }
@@ -257,7 +257,7 @@ pub(super) struct LinkOutput<'a> {
     /// Linked file.
     pub(super) output: &'a str,
     pub(super) outcome: VerifiedOutcome,
-    /// Reason for another outcome than `ordered`, for people.
+    /// Why the outcome is not `ordered`, as text for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) why: Option<String>,
     /// File of the package; only with `--installed`.
@@ -282,7 +282,7 @@ pub(super) enum VerifiedOutcome {
     Ordered,
     /// Linked without an order.
     Left,
-    /// No order is better.
+    /// The linker's own layout is best.
     #[serde(rename = "best as linked")]
     BestAsLinked,
     /// The linker failed with the order.
@@ -307,10 +307,10 @@ pub(super) struct OrderedLink<'a> {
     /// Pairs of a function's name in the profile and its name in the file.
     pub(super) renamed: &'a [(String, String)],
     pub(super) report: VerifyOutput,
-    /// Source of the symbols, for people; only with `--installed`.
+    /// Source of the symbols, as text for people; only with `--installed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seen_in: Option<String>,
-    /// Only where the profile has counts of the file's blocks.
+    /// Only if the profile has counts of the file's blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) blocks: Option<BlocksOutput>,
 }
@@ -343,7 +343,7 @@ pub(super) struct SameAsOutput<'a> {
     link_milliseconds: Option<LinkMilliseconds>,
 }
 
-/// A check, with its findings for people.
+/// A check, with its findings as text for people.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CheckOutput<'a> {
@@ -380,7 +380,7 @@ struct SizesOutput {
     debug: u64,
 }
 
-/// Times in milliseconds; null where the log lacks them.
+/// Times in milliseconds; null if the log lacks them.
 #[derive(Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct LinkMilliseconds {

@@ -112,7 +112,7 @@ pub fn counts_that_were_not_read(gcc: &'static Compiler) {
         let verify = sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]);
         assert_eq!(verify.status.code(), Some(5), "{verify:?}");
         super::has(&out(&verify), &["compiled without counts"]);
-        super::has(&err(&verify), &["no function was compiled by the counts that the build asked for"]);
+        super::has(&err(&verify), &["no function was compiled with the counts that the build named"]);
     }
     build(&[COUNTS]);
     done(&sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]));

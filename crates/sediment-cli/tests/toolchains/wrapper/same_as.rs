@@ -108,7 +108,7 @@ fn tools_agree() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(output.status.success(), "{report}");
     assert_eq!(report["unchecked"], serde_json::json!([]), "{report}");
-    let apart = check(&report, "stripped, with a debug file apart")["this"].as_str().unwrap();
+    let apart = check(&report, "stripped, with a separate debug file")["this"].as_str().unwrap();
     assert!(!apart.starts_with("0 of"), "{apart}");
     let links = &report["link_milliseconds"];
     assert!(links["this"].is_u64() && links["order"].is_u64() && links["base"].is_null(), "{links}");
@@ -142,7 +142,7 @@ fn tools_disagree() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let lines = check(&report, "functions with their source lines");
     assert!(lines["same"] == false && lines["base"].as_str().unwrap().contains(" at b.c:"), "{lines}");
-    assert_eq!(check(&report, "stripped, with a debug file apart")["same"], true);
+    assert_eq!(check(&report, "stripped, with a separate debug file")["same"], true);
 }
 
 fn missing_tools() {

@@ -114,7 +114,7 @@ fn data_flows_left_to_right() {
             for used in used {
                 assert!(
                     place(&used) < place(&part),
-                    "crates/{name}/src/{part} uses {used}, which stands behind it in the line: see ARCHITECTURE.md, \"The line\""
+                    "crates/{name}/src/{part} uses {used}, which comes later in the order: see ARCHITECTURE.md, \"Folders\""
                 );
             }
         }

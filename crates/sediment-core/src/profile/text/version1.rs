@@ -22,7 +22,7 @@ pub(super) fn read(graph: &DotGraph) -> Result<(Profile, Skipped)> {
     let (mut profile, mut skipped) = (Profile::default(), Skipped::default());
     if graph.nodes.is_empty() {
         return Err(Error::at_line(1, "the graph has no functions")
-            .with_hint("without the attribute `sediment`, an empty profile counts as damaged"));
+            .with_hint("an empty profile is valid only with the attribute `sediment`"));
     }
     count_foreign(graph, &mut skipped);
     let dsos = read_clusters(graph, &mut profile, &mut skipped);

@@ -130,7 +130,7 @@ fn program(program: &ReportedProgram<'_>, at: usize, report: &LayoutReport<'_>, 
             }
             @if !program.split.is_empty() {
                 h2 { "Hot and cold parts" } "\n"
-                p { "Functions whose cold blocks the compiler placed apart. The bar shows the sizes of both parts." } "\n"
+                p { "Functions whose cold blocks the compiler moved to a separate part. The bar shows the sizes of both parts." } "\n"
                 (tables::split(&program.split, of))
             }
             h2 { "Groups" } "\n"

@@ -418,7 +418,8 @@ impl<'a> CallgrindParser<'a> {
     }
 
     fn unnamed(&self, what: &str, found: &[u8]) -> Error {
-        self.error(what, found).with_hint("is the beginning of the file missing? Ids are per file")
+        self.error(what, found)
+            .with_hint("is the beginning of the file missing? Each file defines its own ids")
     }
 
     fn error(&self, message: impl Into<String>, found: &[u8]) -> Error {

@@ -173,7 +173,7 @@ impl Spaces {
             if follower.copied > COPIES + COPIES_PER_MAPPING * follower.mapped {
                 return Err(Error::new(
                     ErrorCode::TooLarge,
-                    "processes fork and map files too deep to follow",
+                    "too many forks of processes with many mapped files",
                 )
                 .with_hint("is the file unchanged since perf wrote it?"));
             }

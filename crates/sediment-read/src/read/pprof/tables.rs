@@ -89,7 +89,7 @@ impl PprofTables {
                     return Err(messages.damage("a number in place of a table row"));
                 }
                 (14, _) => {
-                    return Err(messages.damage("no number for the type of the counts"));
+                    return Err(messages.damage("the type of the counts is not a number"));
                 }
                 _ => {}
             }

@@ -9,9 +9,9 @@ pub(super) fn fault(head: &[u8]) -> Option<&'static str> {
     let second = lines().nth(1).unwrap_or_default();
     let columns = [&b"Total time"[..], b"Self time", b"Calls", b"Function"];
     if first.starts_with(b"# Function Call Graph for ") {
-        Some("the output of uftrace graph has no callers and times")
+        Some("the output of uftrace graph contains no callers and times")
     } else if columns.iter().all(|column| has(first, column)) {
-        Some("the output of uftrace report has no callers and times")
+        Some("the output of uftrace report contains no callers and times")
     } else if first == b"{\"traceEvents\":[" && second.starts_with(b"{\"ts\":") && has(second, b",\"ph\":\"")
     {
         Some("the output of uftrace dump --chrome is no longer supported")

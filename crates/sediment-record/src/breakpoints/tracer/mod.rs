@@ -502,7 +502,7 @@ impl<'a> Tracer<'a> {
         let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
         if has_other_rights(file) {
             let warning = format!(
-                "{} runs without its setuid rights while it is recorded; if it fails for that reason, record as root",
+                "{} runs without its setuid rights while it is recorded; if it fails without them, record as root",
                 path.display()
             );
             let elapsed = self.begun.elapsed();

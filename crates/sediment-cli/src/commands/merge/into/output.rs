@@ -17,12 +17,12 @@ pub(super) struct MergeIntoOutput<'a> {
     output: Cow<'a, str>,
     /// False with `--dry-run`.
     written: bool,
-    /// The profile as it was; null for a new one.
+    /// The profile before the merge; null if it is new.
     kept: Option<KeptProfile>,
     added: Vec<AddedFile<'a>>,
     /// Files below `--min-coverage`.
     files_skipped: Vec<SkippedFile>,
-    /// Agreement of every other file with the rest; null for fewer than two files.
+    /// Agreement between two halves of the files, each with every other file; null for fewer than two files.
     halves_agreement_percent: Option<f64>,
     /// Recordings of the new profile.
     recordings: u64,
@@ -35,11 +35,11 @@ pub(super) struct MergeIntoOutput<'a> {
     skipped: Vec<SkippedItems>,
 }
 
-/// The profile as it was.
+/// The profile before the merge.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct KeptProfile {
-    /// Its part of the new profile.
+    /// Its share of the new profile.
     percent: f64,
     recordings: u64,
     functions: usize,
@@ -51,7 +51,7 @@ struct KeptProfile {
 struct AddedFile<'a> {
     file: Cow<'a, str>,
     submitter: Option<&'a str>,
-    /// Its part of the new profile.
+    /// Its share of the new profile.
     percent: f64,
     /// Weight, a decimal number.
     weight: String,
@@ -61,7 +61,7 @@ struct AddedFile<'a> {
     new_functions: usize,
     /// Their share of the new profile's calls.
     new_percent: f64,
-    /// Agreement with all other files; null where there are none.
+    /// Agreement with all other files; null if there are none.
     agreement_percent: Option<f64>,
     /// Null without `--against`.
     coverage: Option<CoverageOutput>,
@@ -81,7 +81,7 @@ pub(super) struct SkippedFile {
 pub(super) struct CoverageOutput {
     /// Weight that belongs to the build's files.
     belongs_percent: f64,
-    /// Part of that weight whose functions the build defines; null where nothing belongs to the build.
+    /// Share of that weight in functions that the build defines; null if no weight belongs to the build.
     defined_percent: Option<f64>,
 }
 
