@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shared part of the targets, which runs the check of the tests, with its counting allocator, under libFuzzer.
+//! Shared code of the targets. It runs the checks of the tests, with their counting allocator, under libFuzzer.
 
 #[path = "../crates/sediment-order/tests/bounds/fuzz_check.rs"]
 mod fuzz_check;
@@ -26,7 +26,7 @@ macro_rules! target {
     };
 }
 
-/// Checks one input, and prints a line if it took more memory than any input before.
+/// Checks one input, and prints a line if it needed more memory than all earlier inputs.
 pub fn check(target: &str, bytes: &[u8]) -> libfuzzer_sys::Corpus {
     static SAID: AtomicUsize = AtomicUsize::new(0);
     fuzz_check::check_once(target, bytes);
@@ -39,8 +39,8 @@ pub fn check(target: &str, bytes: &[u8]) -> libfuzzer_sys::Corpus {
     libfuzzer_sys::Corpus::Keep
 }
 
-/// Changes an input. If the target's format is known, three of four changes keep the input well-formed; the others are
-/// blind.
+/// Mutates an input. If the target's format is known, three of four mutations keep the input well-formed; the others change random
+/// bytes.
 pub fn mutate(target: &str, data: &mut [u8], size: usize, most: usize, seed: u32) -> usize {
     let mutant = if seed % 4 == 0 { None } else { mutate::mutate(target, &data[..size], most, u64::from(seed)) };
     match mutant {

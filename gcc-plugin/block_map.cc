@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // crates/sediment-core/src/binary/gcc_block_map.rs reads the map, and describes its format.
 //
-// Until the last pass, a mark is a discriminator whose value is an index into `marks`: GCC copies it together with the code. The section's
-// name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. dwz accepts only known names that begin with
-// `.debug_`.
+// Until the last pass, a mark is a discriminator whose value is an index into `marks`, because GCC copies discriminators together with the
+// code. The section's name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. It does not begin with `.debug_`,
+// because dwz rejects unknown names with that prefix.
 
 #include "labels.h"
 #include "output.h"
@@ -19,14 +19,14 @@ namespace sediment {
 
 namespace {
 
-// Label in the code, and the block whose code follows; 0 if unknown.
+// A label in the code, and the number of the block whose code follows it; 0 if unknown.
 struct Start
 {
   int label;
   unsigned block;
 };
 
-// Code without a gap: all of a function, or its hot or cold part.
+// A contiguous range of code: a whole function, or its hot or cold part.
 struct Range
 {
   std::vector<Start> starts;
@@ -48,14 +48,14 @@ struct Map
   Whole whole = Whole::no;
   std::vector<Signature> signatures;
   std::vector<Mark> marks;
-  // Blocks of instructions without a location, by their UID.
+  // Block numbers of instructions without a location, by the instruction's UID.
   std::unordered_map<int, unsigned> unlocated;
   std::vector<Range> ranges;
 };
 
 Map map;
 
-// Bit of the discriminators that are marks; the bits below it are the index of the mark.
+// This bit is set in a discriminator that is a mark; the lower bits are the mark's index.
 const unsigned is_mark = 1u << 30;
 
 const Mark *
@@ -67,7 +67,7 @@ mark_of (unsigned discriminator)
 
 #if GCCPLUGIN_VERSION < 13000
 
-// In this GCC, discriminators belong to whole blocks.
+// In GCC 12, discriminators belong to basic blocks.
 
 void
 mark (basic_block block, unsigned number)
@@ -76,7 +76,7 @@ mark (basic_block block, unsigned number)
   block->discriminator = is_mark | unsigned (map.marks.size () - 1);
 }
 
-// Removes the mark of a block. Returns its number; 0: none.
+// Removes the mark of a block. Returns the number in the mark; 0: no mark.
 unsigned
 unmark (basic_block block)
 {
@@ -95,7 +95,7 @@ unmark (rtx_insn *)
 
 #else
 
-// In this GCC, discriminators belong to locations.
+// Since GCC 13, discriminators belong to locations.
 
 void
 mark (basic_block block, unsigned number)
@@ -128,7 +128,7 @@ unmark (basic_block)
   return 0;
 }
 
-// Removes the mark of an instruction. Returns the number of its block; 0: none.
+// Removes the mark of an instruction. Returns the number of its block; 0: no mark.
 unsigned
 unmark (rtx_insn *insn)
 {
@@ -146,14 +146,15 @@ unmark (rtx_insn *insn)
 
 #endif
 
-// Instruction with code, and its block.
+// An instruction that becomes machine code, and the number of its block.
 struct Numbered
 {
   rtx_insn *insn;
   unsigned block;
 };
 
-// Instructions added by later passes belong to the preceding block if it is in the same final block of GCC, else to the following one.
+// Gives a number to instructions that later passes added, from `begin` to the end of GCC's final basic block: the number of the instruction
+// before, or for the first instructions the number of the next numbered one.
 void
 add_unnumbered (std::vector<Numbered> &code, size_t begin)
 {
@@ -164,7 +165,7 @@ add_unnumbered (std::vector<Numbered> &code, size_t begin)
     known = code[at].block = code[at].block ? code[at].block : known;
 }
 
-// Adds the labels of a range of code, whose last insn is given.
+// Adds the labels of a range of code. `last`: the last insn of the range.
 void
 add_range (const std::vector<Numbered> &code, rtx_insn *last)
 {
@@ -218,7 +219,7 @@ place_labels ()
   if (map.function != current_function_decl)
     return;
   std::vector<Numbered> code;
-  // Index of the first instruction of GCC's current block, and the mark of that block.
+  // Index of the first instruction of GCC's current block, and the number in the mark of that block.
   size_t begin = 0;
   unsigned block = 0;
   rtx_insn *insn, *last = NULL;

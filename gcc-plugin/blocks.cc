@@ -22,9 +22,9 @@ namespace sediment {
 
 namespace {
 
-// Bits of hashes of graphs; hashes of clang's maps have the next higher bit.
+// Mask for hashes of graphs. Hashes in clang's maps also have the next higher bit.
 const uint32_t hash_bits = (1u << 30) - 1;
-// Limit of other graphs of a function whose blocks are matched.
+// Largest number of old graphs of a function that are tried in matching.
 const size_t most_matched = 4;
 
 // The function's blocks in GCC's order; blocks are numbered in this order, from 1.
@@ -38,7 +38,7 @@ blocks_of (function *own)
   return blocks;
 }
 
-// Kind of a block's last instruction; the same with and without debug information.
+// Kind of a block's last instruction. It does not depend on debug information.
 enum class End { fall, jump, branch, table, call, back };
 
 End
@@ -54,7 +54,7 @@ end_of (basic_block block)
   return returnjump_p (last) ? End::back : any_condjump_p (last) ? End::branch : any_uncondjump_p (last) ? End::jump : End::table;
 }
 
-// Hash of the graph: FNV-1a over blocks, edges and kinds of last instructions, folded to 30 bits.
+// Hash of the control-flow graph: FNV-1a over blocks, edges and kinds of last instructions, folded to 30 bits.
 uint32_t
 hash_of (function *own, const std::vector<basic_block> &blocks)
 {
@@ -107,7 +107,7 @@ private:
   uint64_t sum_ = 0xcbf29ce484222325u;
 };
 
-// Adds the name of a call's callee, without the suffix of GCC's clones; a call through a pointer adds an empty name.
+// Adds the name of a call's callee, without the suffix of clones. A call through a pointer adds an empty name.
 void
 add_callee (Folded &callees, rtx_insn *insn)
 {
@@ -175,9 +175,9 @@ signatures_of (const std::vector<basic_block> &blocks)
   return signatures;
 }
 
-// GCC's guess of how often control takes an edge, in parts of `all_parts`. In a function with counters, GCC's probabilities come from the
-// counters, which count the same work as the block counts. They are not an independent guess, so all edges of a block are treated as
-// equally likely.
+// GCC's guess of the probability of an edge, in units of 1 / `all_parts`. In a function with counters, GCC's probabilities come from the
+// counters. The counters and the block counts come from the same work, so these probabilities are not an independent guess, and all edges of
+// a block are treated as equally likely.
 unsigned
 guess_of (edge taken)
 {
@@ -186,7 +186,7 @@ guess_of (edge taken)
   return taken->probability.initialized_p () ? taken->probability.to_reg_br_prob_base () : all_parts;
 }
 
-// Instructions of a block that become code.
+// Number of instructions in a block that become machine code.
 unsigned
 instructions_of (basic_block block)
 {
@@ -197,8 +197,8 @@ instructions_of (basic_block block)
   return count;
 }
 
-// True if GCC knows without a profile that a block hardly ever runs. In a function with counters, zeros are those of the training, and
-// counts of blocks that were not executed but are likely are guesses.
+// True if GCC knows without a profile that a block hardly ever runs. In a function with counters, a block that the training did not execute is
+// rare unless use_guesses gave it a guessed count.
 bool
 is_rare (basic_block block)
 {
@@ -207,7 +207,7 @@ is_rare (basic_block block)
   return !block->count.ipa ().nonzero_p () || block->count.reliable_p ();
 }
 
-// The blocks with their counts, by index from 0.
+// Converts blocks and counts to the input of infer_flow.
 std::vector<Block>
 with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
 {
@@ -242,7 +242,8 @@ with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
   return function;
 }
 
-// Sets the probabilities of a block's edges; the edge to the function's exit gets the rest.
+// Sets the probabilities of a block's edges: `edges` are their executions, `all` is the number of executions of the block. The edge to the
+// function's exit gets the rest.
 void
 set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> &edges)
 {
@@ -263,7 +264,7 @@ set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> 
   update_br_prob_note (block);
 }
 
-// Executions of the function: executions of its first block, less the executions that come from the function's own blocks.
+// Executions of the function: executions of its first block, minus executions of the edges that lead back to it.
 uint64_t
 entered (const std::vector<Block> &counted, const Flow &flow)
 {
@@ -275,8 +276,8 @@ entered (const std::vector<Block> &counted, const Flow &flow)
   return count;
 }
 
-// Converts a count to a count of GCC, which is marked as a guess like GCC's own estimates. The factor keeps counts of rare blocks from
-// being rounded.
+// Converts executions to a GCC count with the quality of GCC's own estimates (guessed_local). The factor prevents that GCC rounds the counts of
+// rare blocks to zero when it scales them.
 profile_count
 guessed_count (uint64_t executions)
 {
@@ -284,11 +285,13 @@ guessed_count (uint64_t executions)
   return profile_count::from_gcov_type (std::max (std::min (executions, most), uint64_t (1)) * parts).guessed_local ();
 }
 
-// A block is optimised for speed if it runs at least once in 1,000 executions of its function (GCC's hot-bb-frequency-fraction).
+// GCC optimises a block for speed if the block runs at least once in 1,000 executions of its function (--param hot-bb-frequency-fraction).
+// A likely block gets at least twice this frequency.
 const double slowest = 500;
 
-// Sets probabilities, counts and cold blocks. Likely blocks are compiled for speed. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
-// without flow, keep GCC's own estimates. Counts from GCC's counters stay: they count the same work, and are comparable between functions.
+// Sets probabilities, counts and cold blocks. Likely blocks get a count that makes GCC optimise them for speed. Other blocks with count zero
+// get a small count. Blocks of unknown count, and blocks that have a count but no flow, keep GCC's own estimates. Counts that come from GCC's
+// counters do not change: they come from the same work, and can be compared between functions.
 void
 set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &counted, const Flow &flow, const std::vector<bool> &cold)
 {
@@ -332,7 +335,7 @@ mark_blocks ()
     begin_map (blocks, hash_of (cfun, blocks), signatures_of (blocks));
 }
 
-// True if bbpart may split a function, by its own conditions except for COMDAT groups.
+// True if bbpart may split a function. These are bbpart's own conditions, except the condition on COMDAT groups.
 static bool
 may_be_split (function *own)
 {
@@ -341,14 +344,14 @@ may_be_split (function *own)
 	 && !lookup_attribute ("naked", DECL_ATTRIBUTES (decl)) && (HAVE_COMDAT_GROUP || !DECL_COMDAT_GROUP (decl));
 }
 
-// Finds the address of a label in an initialiser.
+// For walk_tree: finds the address of a label in an initialiser.
 static tree
 find_label (tree *at, int *, void *)
 {
   return TREE_CODE (*at) == LABEL_DECL ? *at : NULL_TREE;
 }
 
-// Finds a difference of labels' addresses in an initialiser.
+// For walk_tree: finds a difference of label addresses in an initialiser.
 static tree
 find_label_distance (tree *at, int *, void *)
 {
@@ -356,7 +359,8 @@ find_label_distance (tree *at, int *, void *)
   return is_difference && walk_tree_without_duplicates (at, find_label, NULL) ? *at : NULL_TREE;
 }
 
-// True if a static variable of the current function has a distance between its labels, as tables of position-independent interpreters do.
+// True if a static variable of the current function contains a difference of label addresses, such as the jump table of a
+// position-independent interpreter.
 static bool
 has_label_distances ()
 {
@@ -373,12 +377,12 @@ has_label_distances ()
       if (walk_tree_without_duplicates (&value, find_label_distance, NULL))
 	return true;
     }
-  // The variable was not found.
+  // GCC reports a label in a static variable, but no initialiser with one was found: assume a difference.
   return !has_labels;
 }
 
-// True if the current function has distances between parts of its code, which assemblers cannot compute across sections. On AArch64 tables
-// of jump targets and landing pads of exceptions contain such distances, too, and `asm goto` may use branches that reach only 32 KB.
+// True if the current function contains differences of addresses in its code, which assemblers cannot compute across sections. On AArch64
+// jump tables and landing pads of exceptions also contain such differences, and `asm goto` may use branches with a range of 32 KB.
 static bool
 has_distances ()
 {
@@ -393,7 +397,7 @@ has_distances ()
   return has_label_distances ();
 }
 
-// Value of bbpart's option for other functions, if it was changed for the current one; else -1.
+// -freorder-blocks-and-partition as the command line sets it, if it was changed for the current function; else -1.
 static int partition_of_others = -1;
 
 static void
@@ -411,13 +415,14 @@ end_split ()
   partition_of_others = -1;
 }
 
-// Reason why the counts of the current function split off none of its blocks.
+// Reason why the counts of the current function do not split off any of its blocks.
 static Whole whole_by_counts = Whole::no;
 
-// By default GCC enables bbpart on x86 only; the plugin also enables it on AArch64, where it was tested. bbpart skips functions of COMDAT
-// groups, because some systems lack groups. On systems with groups, the cold part is a section of the same group, and a linker keeps or
-// drops both. So the plugin runs the pass on these functions itself.
-// GCC's own counts can have cold blocks, too: bbpart would split functions with distances, which then cannot be assembled.
+// GCC enables bbpart by default on x86 only; the plugin also enables it on AArch64, where it was tested. bbpart skips functions in COMDAT
+// groups, because some systems do not have groups. On systems with groups, the cold part is in a section of the same group, and a linker keeps
+// or drops both parts together, so the plugin runs the pass on these functions itself.
+// bbpart also splits functions by GCC's own counts. If such a function contains differences of addresses, the split could not be assembled, so
+// it is prevented.
 void
 split (bool is_counted)
 {
@@ -448,7 +453,7 @@ split (bool is_counted)
     set_whole (why);
 }
 
-// Cold blocks of the current function that are split off. `may_be_cold` is true for blocks that the caller knows enough about.
+// Finds the blocks of the current function to split off. `may_be_cold` is false for blocks that the caller knows too little about.
 template <typename May>
 static std::vector<bool>
 split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_cold)
@@ -469,9 +474,10 @@ split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_co
   return cold;
 }
 
-// A function with this share of the executions of all functions is often called; with counters, with this share of the largest counter.
+// A function is often called if it has at least `least_share` of the executions of all functions. With counters, it is often called if its
+// executions are at least `least_share_of_largest` of the program's largest counter.
 static const double least_share = 1e-5, least_share_of_largest = 1e-4;
-// The current function is.
+// True if the current function is often called.
 static bool often_called;
 
 bool
@@ -480,13 +486,13 @@ is_often_called ()
   return often_called;
 }
 
-// Applies counts to the current function. With counts matched from another graph, only matched blocks can be cold.
+// Applies counts to the current function. If the counts were matched from another graph, only matched blocks can become cold.
 static bool
 compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph, uint64_t executions)
 {
   Flow flow;
   std::vector<Block> counted = with_counts (counts, blocks);
-  // A function that was never executed stays as it is: the linker places it.
+  // A function that was never executed is not changed: the linker places all of it.
   if (!infer_flow (counted, flow) || !flow.blocks[0])
     return false;
   std::vector<bool> cold = split_blocks (counted, flow, [&] (size_t place) { return is_of_same_graph || counted[place].known; });
@@ -495,8 +501,9 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   return true;
 }
 
-// GCC's counts of the current function, from its counters. Optimisations scale counts: a count that was rounded to zero is unknown. GCC marks
-// such counts as adjusted. With -fprofile-partial-training it marks zeros that were read from counters as guessed.
+// Reads the counts that GCC derived from the counters of the current function. Optimisations scale counts, so a zero can be the result of
+// rounding; its count is treated as unknown. GCC gives such zeros the quality `adjusted`. With -fprofile-partial-training, zeros that GCC read
+// from counters have the quality `guessed`.
 static GraphCounts
 counts_by_counters (const std::vector<basic_block> &blocks)
 {
@@ -515,7 +522,7 @@ counts_by_counters (const std::vector<basic_block> &blocks)
 bool
 apply_counters (uint64_t largest)
 {
-  // Other functions were not trained.
+  // The training did not execute other functions.
   if (profile_status_for_fn (cfun) != PROFILE_READ || !ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.ipa ().nonzero_p ())
     return false;
   std::vector<basic_block> blocks = blocks_of (cfun);
@@ -531,8 +538,8 @@ apply_counters (uint64_t largest)
   return true;
 }
 
-// Counts of a function. Link-time optimisation numbers local functions of one name in the order of its work, and this order may differ in
-// another build. So counts are taken from all functions of that name, and the hash of the graph decides.
+// Counts of a function. Link-time optimisation numbers local functions of the same name in the order of its work, and this order may differ in
+// another build. The result therefore contains the counts of all functions with that name; the caller chooses by the hash of the graph.
 static std::vector<GraphCounts>
 graphs_of (cgraph_node *node, const Counts &counts, bool &is_damaged)
 {
@@ -541,7 +548,7 @@ graphs_of (cgraph_node *node, const Counts &counts, bool &is_damaged)
   if (source.file.empty ())
     return graphs;
   if (graphs.empty ())
-    // The file of counts names no file if the function's name is unique in the program.
+    // The line has no source file if the function's name is unique in the program.
     graphs = counts.of (source.name, "", is_damaged);
   if (graphs.empty ())
     graphs = counts.made_visible (source.name, is_damaged);
@@ -555,7 +562,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
   if (!node)
     return false;
   std::vector<GraphCounts> graphs = graphs_of (node, counts, is_damaged);
-  // Another build may number clones differently: counts of clones with an equal graph are used, too.
+  // Another build may number clones differently, so counts of any clone with an equal graph are also used.
   std::vector<GraphCounts> clones = counts.clones_beside (source_identity_of (node).name, is_damaged);
   if (graphs.empty () && clones.empty ())
     return false;
@@ -566,7 +573,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
       if (graph.hash == hash)
 	return compile_by (graph, blocks, true, counts.executions ());
   std::vector<Signature> present = signatures_of (blocks);
-  // The heaviest come first.
+  // The file lists graphs in descending order of their counts.
   graphs.resize (std::min (graphs.size (), most_matched));
   for (const GraphCounts &graph : graphs)
     {

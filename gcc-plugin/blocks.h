@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Basic blocks of functions, just before GCC's pass bbpart, which separates hot blocks from cold ones. Optimisations are done at
-// that point; register allocation and the order of blocks come later.
+// Basic blocks of functions directly before GCC's pass bbpart, which separates hot blocks from cold ones. Most optimisations have run by
+// then; register allocation and block reordering run later.
 #ifndef SEDIMENT_BLOCKS_H
 #define SEDIMENT_BLOCKS_H
 
@@ -8,24 +8,25 @@
 
 namespace sediment {
 
-// Numbers the blocks of the current function, and begins their map, with the hash of the graph.
+// Numbers the blocks of the current function, and begins its map. The map contains the hash of the control-flow graph.
 void mark_blocks ();
 
-// Gives GCC the counts of the current function's blocks. Returns true if counts were found and applied; otherwise the function stays unchanged.
-// A damaged line of counts sets `is_damaged`.
+// Replaces GCC's estimates for the current function's blocks by counts from the profile. Returns true if counts were found and applied;
+// otherwise the function does not change. A damaged line of counts sets `is_damaged`.
 bool apply_counts (const Counts &counts, bool &is_damaged);
 
-// Makes blocks of the current function cold if they never ran according to the counters that GCC was given. Returns true if the function was
-// trained; otherwise it stays unchanged. `largest`: the largest counter of the program. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
+// Makes blocks of the current function cold if they never ran according to GCC's counters. With -fprofile-partial-training GCC itself does
+// not split them off. Returns true if the training executed the function; otherwise the function does not change. `largest`: the largest
+// counter of the program.
 bool apply_counters (uint64_t largest);
 
-// True if the current function, whose counts were applied, has a large share of the executions of all functions.
+// True if the current function's share of the executions of all functions is large. Call it after the counts were applied.
 bool is_often_called ();
 
-// Enables or runs the split of the current function if it `is_counted`, where GCC would not. Prevents a split that cannot be assembled.
-// Call it last, directly before bbpart: it changes the blocks.
+// If the function `is_counted`, splits it even if GCC by itself would not. Prevents a split that cannot be assembled. Call it last, directly
+// before bbpart, because it changes the blocks.
 void split (bool is_counted);
-// Call it after the function is compiled.
+// Restores options that `split` changed. Call it after the function is compiled.
 void end_split ();
 
 } // namespace sediment

@@ -7,7 +7,7 @@ namespace sediment {
 
 namespace {
 
-// Virtual calls with more possible targets are skipped.
+// Virtual calls with more possible targets than this are skipped.
 const unsigned most_targets = 16;
 
 std::string
@@ -17,7 +17,7 @@ base_name (const char *path)
   return slash ? slash + 1 : path;
 }
 
-// Source file of a declaration's unit; also works at link time.
+// Base name of the source file of a declaration's unit; also works at link time.
 std::string
 unit_of (tree decl)
 {
@@ -29,7 +29,7 @@ unit_of (tree decl)
   return in_lto_p || !main_input_filename ? std::string () : base_name (main_input_filename);
 }
 
-// True for aliases with assembler-local names (.L), which thunks call: they get no symbol.
+// True for an alias with an assembler-local name (.L). Thunks call such aliases; they do not get a symbol.
 bool
 is_label (cgraph_node *node)
 {
@@ -60,7 +60,7 @@ heat_of (cgraph_node *node)
     }
 }
 
-// True if the function may be called from code outside GCC's view.
+// True if code that GCC does not see may call the function.
 bool
 is_entry (cgraph_node *node)
 {
@@ -93,7 +93,7 @@ counted (cgraph_edge *edge)
 void
 add_direct (Graph &graph, const Identity &caller, cgraph_edge *edge, bool from_thunk)
 {
-  // An inlined call is not a call; the calls in its body are listed with the inlined copy.
+  // An inlined call is not in the code. The calls in the inlined body are edges of the inlined copy.
   if (edge->inline_failed == CIF_OK)
     return;
   Kind kind = from_thunk ? Kind::thunk : edge->speculative ? Kind::indirect : Kind::direct;
@@ -111,8 +111,8 @@ is_polymorphic (cgraph_edge *edge)
 #endif
 }
 
-// Adds a virtual call as calls of each possible target, with equal probability. If other units may define more targets, one share is
-// left for them.
+// Adds a virtual call as one call of each possible target, all with equal probability. If other units may define more targets, these get one
+// share together, which is not added.
 void
 add_indirect (Graph &graph, const Identity &caller, cgraph_edge *edge)
 {
@@ -123,7 +123,7 @@ add_indirect (Graph &graph, const Identity &caller, cgraph_edge *edge)
   unsigned chances = targets.length () + !complete;
   if (targets.is_empty () || chances > most_targets)
     return;
-  // Profiles have no counts per target of a virtual call.
+  // GCC's profile does not have a count for each target.
   for (cgraph_node *target : targets)
     graph.call (caller, identity_of (target), { edge->sreal_frequency ().to_double () / chances, -1, Kind::indirect });
 }
@@ -134,7 +134,7 @@ Identity
 identity_of (cgraph_node *node)
 {
   const char *name = node->asm_name ();
-  // A leading star means that the assembler uses the name unchanged.
+  // A leading star means that GCC adds no prefix to the name; it is not a part of the symbol.
   Identity identity { *name == '*' ? name + 1 : name, "" };
   if (!TREE_PUBLIC (node->decl))
     identity.file = unit_of (node->decl);
@@ -161,7 +161,7 @@ collect ()
       if (!node->inlined_to && !is_label (node) && (node->definition || node->address_taken))
 	describe (graph, node);
       cgraph_node *body = node->inlined_to ? node->inlined_to : node;
-      // A body that is only available for inlining is not in the object.
+      // A body that exists only for inlining is not in the object file.
       if (!body->definition || DECL_EXTERNAL (body->decl) || node->alias)
 	continue;
       Identity caller = identity_of (body);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// GCC identifies each function in its .gcda file by a number. The number of a local function is a hash of paths. So the file is made here, where
-// the compiler itself provides the numbers of the functions that it compiles. GCC then checks the graph of each function, and compiles changed
-// functions without counters.
+// A .gcda file identifies each function by a number, and the number of a local function is a hash of paths. The file is therefore made in the
+// compiler, because the compiler knows the numbers of the functions that it compiles. GCC then compares the checksum of each function's graph,
+// and compiles changed functions without counters.
 #include "counters.h"
 #include "collect.h"
 #include "untrained.h"
@@ -32,16 +32,18 @@ namespace {
 const char header[] = "sediment-counters 1 ";
 // Prefix of the unit name for counters made from early ids.
 const char early[] = "early+";
-// More counters than any unit has: a limit, because a profile can contain any number.
+// Limit of counters, larger than the number in any real unit: the repeat counts in a damaged profile can be of any size.
 const uint64_t most_arcs = 1 << 22;
 // Largest number of values that GCC keeps for a statement.
 const uint64_t most_values = 32;
-// A function whose counters are all less is compiled without them. None of its blocks would be cold: see least_expected in flow.cc.
+// A function whose largest counter is smaller than this is compiled without counters. None of its blocks would be cold (see least_expected
+// in flow.cc).
 const uint64_t least_executions = 8;
-// GCC's number of the counters of most frequent values, and of most frequent callees.
+// GCC's numbers of two kinds of counters: most frequent values, and most frequent callees.
 const unsigned top = 3, callees = 4;
 
-// Folder of the file; its path is empty if there is none. It is removed at the exit of the compiler, also after an error.
+// Temporary folder of the .gcda file; the path is empty if there is no folder. The folder is removed when the compiler exits, also after an
+// error.
 struct Folder
 {
   std::string path;
@@ -53,18 +55,19 @@ struct Folder
 };
 
 Folder folder;
-// An executed function that was given counters, and the sum of its counters. With -fprofile-partial-training GCC treats others as if they had none.
+// A function that got counters, with the sum of its counters. Only functions that the training executed: with -fprofile-partial-training GCC
+// compiles other functions as if they had no counters.
 struct Given
 {
   tree decl;
   uint64_t weight;
-  // False for counters of another unit: a function of this name, maybe of another program.
+  // False if the counters come from another unit: a function with the same name, maybe in another program.
   bool is_own;
 };
 
 std::vector<Given> given;
 
-// Reads a whole number.
+// Parses all of `text` as a number. Returns false if that fails.
 template <typename Number>
 bool
 number (const std::string &text, int base, Number &value)
@@ -78,7 +81,7 @@ number (const std::string &text, int base, Number &value)
 
 typedef std::vector<std::pair<uint64_t, uint32_t>> Runs;
 
-// `COUNT` or `COUNT*NUMBER`
+// Parses `COUNT` or `COUNT*NUMBER`.
 bool
 read_run (const std::string &item, Runs &runs)
 {
@@ -91,7 +94,8 @@ read_run (const std::string &item, Runs &runs)
   return true;
 }
 
-// `PLACE=TOTAL:VALUE=COUNT,VALUE=COUNT`; places ascend. Statements at places between them were not executed.
+// Parses `PLACE=TOTAL:VALUE=COUNT,VALUE=COUNT`. A place is the index of a statement; places ascend. Statements between two listed places were
+// not executed.
 bool
 read_top (const std::string &item, uint32_t &next, std::vector<uint64_t> &tops)
 {
@@ -121,7 +125,7 @@ read_top (const std::string &item, uint32_t &next, std::vector<uint64_t> &tops)
   return true;
 }
 
-// `UNIT\tLINE.GRAPH\tCOUNT COUNT*ARCS … | KIND COUNT … | top STATEMENTS PLACE=TOTAL:VALUE=COUNT …`
+// Parses `UNIT\tLINE.GRAPH\tCOUNT COUNT*ARCS … | KIND COUNT … | top STATEMENTS PLACE=TOTAL:VALUE=COUNT …`.
 bool
 read_variant (const std::string &line, Variant &variant)
 {
@@ -132,7 +136,7 @@ read_variant (const std::string &line, Variant &variant)
   variant.unit = line.substr (variant.is_early ? sizeof early - 1 : 0, unit - (variant.is_early ? sizeof early - 1 : 0));
   if (!number (line.substr (unit + 10, 8), 16, variant.graph))
     return false;
-  // GCC's numbers.
+  // GCC's numbers of the kinds of counters.
   static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", 7 } };
   std::istringstream items (line.substr (graph + 1));
   unsigned kind = 0;
@@ -154,7 +158,7 @@ read_variant (const std::string &line, Variant &variant)
   return true;
 }
 
-// Base name of the unit as a file of counters writes it, with `@`.
+// Base name of the unit's source file, escaped like in a file of counters, and `@`.
 std::string
 unit_name ()
 {
@@ -168,7 +172,7 @@ unit_name ()
   return escaped + '@';
 }
 
-// The number that GCC's next pass gives a function; `taken` contains the numbers of earlier functions.
+// The number that GCC's pass `profile` will give to a function. `taken` contains the numbers of earlier functions.
 unsigned
 number_of (cgraph_node *node, std::set<unsigned> &taken)
 {
@@ -178,8 +182,8 @@ number_of (cgraph_node *node, std::set<unsigned> &taken)
   return ident;
 }
 
-// The variant of this unit, else of a unit with the same name, else the heaviest. In a unit of early ids, no variant of instrumentation belongs to
-// the unit.
+// The variant of this unit, else a variant of a unit with the same name, else the heaviest variant. If this unit's counters come from early
+// ids, `variants` has no counters from instrumentation for this unit.
 const Variant &
 best (const std::vector<Variant> &variants, const std::string &name, const std::string &unit)
 {
@@ -192,7 +196,7 @@ best (const std::vector<Variant> &variants, const std::string &name, const std::
   return variants.front ();
 }
 
-// Counts of the arcs, one for each arc. Empty if there are too many.
+// Counts of a variant's arcs, without run-length encoding. Empty if there are too many.
 std::vector<uint64_t>
 arcs_of (const Variant &variant)
 {
@@ -206,8 +210,8 @@ arcs_of (const Variant &variant)
   return counts;
 }
 
-// A variant with the executions in all units. The linker keeps one unit's copy of a function for all units, and a call that was inlined in one
-// build may call that copy in the next. No count becomes more than `largest`, which GCC takes for the largest of all.
+// Sums the executions of a COMDAT function in all units. The linker keeps one unit's copy for all units, and a call that was inlined in one
+// build may call that copy in the next build. Sums are limited to `largest`, because GCC expects it to be the largest of all counts.
 Variant
 of_all_units (const std::vector<Variant> &variants, const Variant &own, uint64_t largest)
 {
@@ -220,7 +224,7 @@ of_all_units (const std::vector<Variant> &variants, const Variant &own, uint64_t
       if (counts.size () != sum.size ())
 	continue;
       for (size_t at = 0; at < sum.size (); ++at)
-	// Each is below 2^62.
+	// Cannot overflow: each count is below 2^62.
 	sum[at] = std::min (sum[at] + counts[at], std::max (sum[at], largest));
     }
   Variant all = own;
@@ -245,7 +249,7 @@ weight_of (const Variant &variant)
   return sum;
 }
 
-// True for a function with a few executions. GCC would compile it for size, though other work may execute it often: it gets no counters.
+// True if a function has few executions. GCC would compile it for size, but other workloads may execute it often, so it gets no counters.
 bool
 executes_little (const Variant &variant)
 {
@@ -255,7 +259,7 @@ executes_little (const Variant &variant)
   return largest && largest < least_executions;
 }
 
-// A file in GCC's format, as of GCC 12 and later: words in the byte order of the host.
+// A .gcda file in the format of GCC 12 and later: 32-bit words in the byte order of the host.
 class DataFile
 {
 public:
@@ -270,7 +274,7 @@ public:
       word (next);
   }
 
-  // `statements`: number of statements of the function as it is now, or more.
+  // Adds a function. `statements`: upper limit of the statements with value counters in the function's current version.
   void function (unsigned ident, unsigned line, const Variant &variant, size_t statements)
   {
     size_t length = words_.size ();
@@ -285,8 +289,8 @@ public:
 	    counts.insert (counts.end (), run.second, run.first);
 	counters (runs.first, counts);
       }
-    // GCC checks neither the number of statements nor the number of values: it reads on. So enough statements without executions follow the
-    // recorded ones.
+    // GCC does not check the number of statements or values, and would read past the end. The recorded statements are therefore followed by
+    // enough statements without executions.
     std::vector<uint64_t> tops = variant.tops;
     tops.resize (tops.size () + 2 * statements);
     counters (top, tops);
@@ -362,7 +366,7 @@ Counters::open (const std::string &path, std::string &why)
 	  size_t unit = key + 1;
 	  bool is_early = text_.compare (unit, sizeof early - 1, early) == 0;
 	  unit += is_early ? sizeof early - 1 : 0;
-	  // With `@`, as unit_name has it. A damaged line has none.
+	  // The name includes `@`, like the result of unit_name. A damaged line has no `@`.
 	  size_t sign = std::find (text_.begin () + std::min (unit, end), text_.begin () + end, '@') - text_.begin ();
 	  if (sign < end)
 	    (is_early ? early_ : instrumented_).insert (text_.substr (unit, sign + 1 - unit));
@@ -384,13 +388,14 @@ Counters::of (const std::string &name, const std::string &file, bool &is_damaged
   for (std::string line; std::getline (lines, line);)
     {
       Variant variant;
-      // Lines of one function are adjacent, unless the file was changed by hand.
+      // All lines of a function are adjacent, unless the file was changed by hand.
       if (line.compare (0, key.size () + 1, key + '\t') == 0 && read_variant (line.substr (key.size () + 1), variant))
 	variants.push_back (variant);
       else
 	is_damaged = true;
     }
-  // Zeros of early ids are not exact. A unit with counters of instrumentation is split by its zeros, so it uses no early ids.
+  // Zeros in counters from early ids are not exact. A unit with counters from instrumentation is split at its zeros, so it does not use counters
+  // from early ids.
   if (!is_early ())
     variants.erase (std::remove_if (variants.begin (), variants.end (), [] (const Variant &variant) { return variant.is_early; }), variants.end ());
   return variants;
@@ -401,12 +406,12 @@ Counters::is_early () const
 {
   if (in_lto_p)
     return !early_.empty ();
-  // In a renamed unit, functions find their counters by name alone.
+  // If the unit was renamed, its functions find their counters by name alone.
   std::string unit = unit_name ();
   return !instrumented_.count (unit) && (early_.count (unit) || (instrumented_.empty () && !early_.empty ()));
 }
 
-// FNV-1a hash of the names of functions, in order.
+// FNV-1a hash of the sorted names of the unit's functions.
 uint32_t
 unit_checksum ()
 {
@@ -461,13 +466,13 @@ give_counters (const Counters &counters)
       Identity identity = identity_of (node);
       std::vector<Variant> variants = counters.of (identity.name, identity.file, is_damaged);
       if (variants.empty () && !identity.file.empty ())
-	// A profile names no file if the function's name is unique in the program.
+	// The line has no source file if the function's name is unique in the program.
 	variants = counters.of (identity.name, "", is_damaged);
       if (variants.empty () || executes_little (best (variants, unit, full_unit)))
 	continue;
       push_cfun (DECL_STRUCT_FUNCTION (node->decl));
       unsigned line = coverage_compute_lineno_checksum ();
-      // A statement has a few values at most.
+      // Upper limit: two value counters for each statement.
       size_t statements = 0;
       if (flag_profile_partial_training)
 	keep_guesses (node);
@@ -496,7 +501,8 @@ give_counters (const Counters &counters)
     }
   else
     {
-      // Without a prefix, GCC adds no folder to an absolute path. A second file of notes would overwrite the first.
+      // Without a prefix, GCC does not put a folder before an absolute path. -ftest-coverage is off during the call, because coverage_init would
+      // otherwise overwrite the .gcno file.
       profile_data_prefix = NULL;
       int notes = flag_test_coverage;
       flag_test_coverage = 0;
@@ -506,14 +512,14 @@ give_counters (const Counters &counters)
   unlink (path.c_str ());
 }
 
-// A line for `sediment verify --log`. Several compilers add lines at the same time: each with one call.
+// Appends a line for `sediment verify --log`. Several compilers can append at the same time, so each writes its line with one call.
 static void
 log_weights (size_t functions, size_t unused, double unused_weight, double weight)
 {
   const char *folder = getenv ("SEDIMENT_LOG");
   if (!folder || !*folder || weight == 0)
     return;
-  // Units are compiled before the first link, which would make the folder.
+  // The linker wrapper also makes the folder, but units are compiled before the first link.
   mkdir (folder, 0777);
   FILE *log = fopen ((std::string (folder) + "/counters.jsonl").c_str (), "a");
   if (!log)
@@ -537,7 +543,7 @@ report_unused_counters ()
     {
       function *compiled = DECL_STRUCT_FUNCTION (one.decl);
       bool is_unused = compiled && compiled->cfg && profile_status_for_fn (compiled) != PROFILE_READ;
-      // Counters of another unit that do not fit belong to another function: they show no change.
+      // Counters that come from another unit and do not fit are counters of a different function, so this function did not change.
       if (is_unused && !one.is_own)
 	continue;
       ++functions;
@@ -547,8 +553,8 @@ report_unused_counters ()
     }
   log_weights (functions, unused, unused_weight, weight);
   if (unused)
-    // GCC's formats have no fractions.
-    inform (UNKNOWN_LOCATION, "sediment: %s: %lu of %lu functions with counters have changed, and are compiled without; they have %d %% of the weight",
+    // GCC's diagnostics cannot format fractions.
+    inform (UNKNOWN_LOCATION, "sediment: %s: %lu of %lu functions with counters have changed and are compiled without them; they have %d %% of the weight",
 	    lbasename (main_input_filename), (unsigned long) unused, (unsigned long) functions, int (100 * unused_weight / weight + 0.5));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Gives GCC the counters of its own instrumentation from a profile, in place of the .gcda of a training build (-fprofile-use).
+// Gives GCC a profile's counters for -fprofile-use. They replace the .gcda files of an instrumented build.
 #ifndef SEDIMENT_COUNTERS_H
 #define SEDIMENT_COUNTERS_H
 
@@ -14,16 +14,17 @@
 
 namespace sediment {
 
-// Counts of the arcs of one variant of a function. A variant has the unit and the control-flow graph that were trained.
+// Counters of one variant of a function: one unit that contains the function, and one control-flow graph of the function in it.
 struct Variant
 {
-  // Base name of the unit's source file, escaped, `@`, and a checksum of its functions; without the mark of early ids.
+  // `NAME@CHECKSUM`: the escaped base name of the unit's source file, and a checksum of its functions. Does not contain the prefix of
+  // early ids.
   std::string unit;
   bool is_early;
   uint32_t graph;
-  // Counts by GCC's number for their kind (0: executions of arcs). Each count comes with the number of equal counts in a row.
+  // Counts by GCC's number of their kind (0: executions of arcs), run-length encoded: a count, and how often it repeats.
   std::map<unsigned, std::vector<std::pair<uint64_t, uint32_t>>> runs;
-  // The most frequent values of statements, as in GCC's files: executions, number of values, values and their counts.
+  // The most frequent values of statements, in the layout of .gcda files: executions, number of values, then pairs of value and count.
   std::vector<uint64_t> tops;
 };
 
@@ -31,35 +32,35 @@ struct Variant
 class Counters
 {
 public:
-  // Reads the file. Returns false on an error, which `why` contains.
+  // Reads the file. Returns false on an error; `why` is then its text.
   bool open (const std::string &path, std::string &why);
-  // Variants of a function that are usable in this unit, the heaviest first. Damaged lines are skipped, and set `is_damaged`.
+  // Variants of a function that are usable in this unit, in descending order of weight. Damaged lines are skipped, and set `is_damaged`.
   std::vector<Variant> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // The largest count.
   uint32_t largest () const { return largest_; }
-  // True if counters of this unit come from early ids and none from instrumentation. At a link, which joins code of many units: true if any counters
-// come from early ids.
+  // True if counters of this unit come from early ids, and none come from instrumentation. In a link-time compilation, which contains code of
+  // many units: true if any counters come from early ids.
   bool is_early () const;
 
 private:
   std::string text_;
   uint32_t largest_ = 0;
-  // Base names of units with counters of instrumentation, and of early ids.
+  // Base names of units with counters from instrumentation, and of units with counters from early ids.
   std::unordered_set<std::string> instrumented_, early_;
-  // Where the lines of each name and file begin and end.
+  // Offsets in `text_` of the begin and the end of the lines for each name and file.
   std::unordered_map<std::string, std::pair<size_t, size_t>> lines_;
 };
 
-// Checksum of the functions of the unit, as in profiles. Call it right before GCC's pass `profile`.
+// Checksum of the unit's function names, the same as in profiles. Call it directly before GCC's pass `profile`.
 uint32_t unit_checksum ();
 
-// Makes GCC look for its .gcda file in an empty folder, so that it reads no older one. Call it before GCC reads .gcda files.
+// Makes GCC search for the .gcda file in an empty folder, so that it does not read an old one. Call it before GCC reads .gcda files.
 void hide_data_files ();
 
 // Writes the unit's counters as a .gcda file, and makes GCC read it. Call it before GCC's pass `profile`.
 void give_counters (const Counters &counters);
 
-// Prints a note if functions have changed so that their counters no longer fit. Call it after GCC's pass `profile`.
+// Prints a note if GCC rejected the counters of functions that have changed. Call it after GCC's pass `profile`.
 void report_unused_counters ();
 
 } // namespace sediment

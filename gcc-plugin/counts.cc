@@ -18,19 +18,19 @@ const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
 // Bytes read at once. A unit finds its functions by binary search, so it reads few pieces of a large file.
 const size_t piece_size = 4096;
-// Limit of pieces kept: 64 MiB.
+// Limit of cached pieces: 64 MiB.
 const size_t most_pieces = size_t (1) << 14;
-// Limit of a line's length: a function of 200,000 blocks. A file of zeros is one line, of any length.
+// Limit of a line's length in bytes, enough for a function of 200,000 blocks. A damaged file of zeros would be one line of any length.
 const size_t longest_line = size_t (1) << 23;
-// Limit of all lines of a function.
+// Limit of the bytes of all lines of a function.
 const size_t most_of_function = size_t (1) << 24;
 const size_t none = size_t (-1);
-// GCC's suffix of local functions that became visible to other parts of a program; a number follows.
+// GCC's suffix for local functions that link-time optimisation made visible to other partitions. A number follows.
 const char made_visible_suffix[] = ".lto_priv.";
-// GCC's suffixes of clones, which it numbers in the order of its work.
+// GCC's suffixes for clones. A number follows; GCC numbers clones in the order of its work.
 const char *const clone_suffixes[] = { ".constprop.", ".isra.", ".part." };
 
-// Reads a number at `rest`, and moves `rest` past it.
+// Parses a number at `rest`, and moves `rest` to the byte after it. Returns false if there is no number, or if it is too large.
 template <typename Number>
 bool
 number (const char *&rest, const char *end, int base, Number &value)
@@ -51,7 +51,7 @@ number (const char *&rest, const char *end, int base, Number &value)
   return rest > begin;
 }
 
-// The part of a line after its name and file.
+// The rest of a line after the function's name and file.
 const char *
 after_identity (const char *line, const char *end)
 {
@@ -63,7 +63,7 @@ after_identity (const char *line, const char *end)
   return line;
 }
 
-// `HASH\tBLOCK=COUNT BLOCK=? BLOCK=COUNT@SIGNATURE …`
+// Parses `HASH\tBLOCK=COUNT BLOCK=? BLOCK=COUNT@SIGNATURE …`.
 bool
 read_counts (const char *rest, const char *end, GraphCounts &counts)
 {
@@ -123,7 +123,7 @@ Counts::open (const std::string &path, std::string &why)
   return why.empty ();
 }
 
-// Reads the file instead of mapping it: truncating a mapped file would end the compiler by SIGBUS. Bytes that cannot be read become zeros.
+// The file is read, not mapped: if a mapped file is truncated, SIGBUS ends the compiler. Bytes that cannot be read become zeros.
 const std::string &
 Counts::piece (size_t number, bool &is_damaged) const
 {
@@ -242,7 +242,7 @@ Counts::with_key (const std::string &key, bool &is_damaged) const
     std::string begin = text (line, std::min (length_, line + key.size ()), is_damaged);
     return begin.substr (0, begin.find ('\n')).compare (key);
   };
-  // The first line that is not before the key.
+  // Binary search for the first line that does not sort before the key.
   size_t low = header_length, high = length_;
   while (low < high)
     {

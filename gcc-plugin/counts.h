@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Reads block counts for the compiler, written by `sediment export --format blocks`. Independent of GCC.
+// Reads the block counts that `sediment export --format blocks` writes. Does not use GCC's headers.
 #ifndef SEDIMENT_COUNTS_H
 #define SEDIMENT_COUNTS_H
 
@@ -15,14 +15,14 @@ namespace sediment {
 struct GraphCounts
 {
   uint32_t hash;
-  // Executions by block number. Blocks in `unknown` could not be counted; blocks in neither were not executed.
+  // Executions by block number. The counts of the blocks in `unknown` are unknown. Blocks in neither list were not executed.
   std::map<uint32_t, uint64_t> blocks;
   std::vector<uint32_t> unknown;
-  // Known signatures of blocks, executed or not.
+  // Signatures by block number, also of blocks that were not executed.
   std::map<uint32_t, uint32_t> signatures;
 };
 
-// A file of counts: a line for each graph of a function, sorted by name. Only the parts that a search needs are read.
+// A file of counts: one line for each graph of a function, sorted by name. Reads only the parts of the file that a search needs.
 class Counts
 {
 public:
@@ -30,29 +30,29 @@ public:
   Counts (const Counts &) = delete;
   Counts &operator= (const Counts &) = delete;
   ~Counts ();
-  // Opens the file, in place of one opened before. Returns false on an error, which `why` contains.
+  // Opens the file, and closes a file that was open. Returns false on an error; `why` is then its text.
   bool open (const std::string &path, std::string &why);
   // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
-  // set `is_damaged`. Unreadable bytes and lines that are too long set it, too.
+  // set `is_damaged`. Unreadable bytes and lines that are too long also set it.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
-  // Executions of all functions; 0 if the file does not tell.
+  // Sum of the executions of all functions; 0 if the file does not contain it.
   uint64_t executions () const;
-  // Counts of all local functions of a name such as `name.lto_priv.0`, which link-time optimisation made visible.
+  // Counts of all local functions with this name that link-time optimisation made visible and renamed, such as `name.lto_priv.0`.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
-  // For the name of a clone, such as `name.constprop.0`: counts of all clones of the same kind and function, whatever their numbers. For other
-// names: nothing.
+  // For the name of a clone, such as `name.constprop.0`: counts of all clones of the same kind and function, with any number. For other
+  // names: empty.
   std::vector<GraphCounts> clones_beside (const std::string &name, bool &is_damaged) const;
 
 private:
-  // Graphs of the lines that begin with a key.
+  // Counts of the lines that begin with a key.
   std::vector<GraphCounts> with_key (const std::string &key, bool &is_damaged) const;
-  // A piece of the file, read when it is first asked for.
+  // A piece of the file, read at its first use.
   const std::string &piece (size_t number, bool &is_damaged) const;
-  // Bytes of the file between two offsets.
+  // The file's bytes from `begin` up to `end`.
   std::string text (size_t begin, size_t end, bool &is_damaged) const;
-  // Offset of the begin of the line at an offset, if it is not below `least`; size_t (-1) if the line is too long.
+  // Offset of the first byte of the line that contains the offset `at`, but not below `least`; size_t (-1) if the line is too long.
   size_t line_begin (size_t least, size_t at, bool &is_damaged) const;
-  // Offset of the end of the line at an offset, or of the file; size_t (-1) if the line is too long.
+  // Offset of the end of the line that contains the offset `at`, or the end of the file; size_t (-1) if the line is too long.
   size_t line_end (size_t at, bool &is_damaged) const;
 
   int file_ = -1;

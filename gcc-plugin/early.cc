@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // crates/sediment-core/src/binary/gcc_early_map.rs reads the map, and describes its format.
 //
-// Until the last pass, a number is a discriminator: GCC copies it together with the statement. For each final block, the map lists the
-// statements that its code comes from. A statement is firm in a block if its call, jump or store is there. Other code can have been moved
-// from blocks that are never executed to blocks that are executed more often. A statement that was copied is listed in several blocks.
+// Until the last pass, a number is a discriminator, because GCC copies discriminators together with statements. For each final block, the map
+// lists the statements that the block's code comes from. A statement is firm in a block if its call, jump or store is in that block. Other code
+// is not firm: GCC can move it, even from blocks that never run to blocks that run. A copied statement is listed in several blocks.
 //
-// A call that was inlined has no code of its own. The scopes of debug information show for which call an instruction was inlined. The first
-// code of the inlined function represents the call.
+// An inlined call does not have code. The scopes in debug information show the inlined call for each instruction. The first code of the inlined
+// function represents the call.
 #include "gcc-headers.h"
 
 #include "early.h"
@@ -62,7 +62,7 @@ namespace {
 
 const char section[] = ".debug.sediment_early";
 
-// Bit of the discriminators that are numbers. block_map.cc uses the bit above.
+// This bit is set in a discriminator that is a statement's number. block_map.cc uses the next higher bit.
 const unsigned is_number = 1u << 29;
 
 // A numbered statement.
@@ -70,41 +70,42 @@ struct Numbered
 {
   // GCC's own discriminator.
   int discriminator;
-  // A call that may be inlined. Code other than the call itself computes its arguments, and may be moved.
+  // A call that may be inlined. Its other instructions compute arguments, and GCC may move them.
   bool is_call;
-  // Its comparisons and its jump are in several blocks.
+  // A switch. Its comparisons and its jump can be in several blocks.
   bool is_switch;
-  // Executed once whenever its function is.
+  // Executed exactly once in each call of its function.
   bool begins_function;
 };
 
-// The numbered statements; number 1 is the first.
+// The numbered statements, by number minus 1.
 std::vector<Numbered> numbered;
-// Identifies the unit in the map; 0: the unit has no map.
+// Identifier of the unit in the map; 0: the unit does not have a map.
 uint64_t unit_key;
 
-// A statement of a final block. `is_switch`: its executions are the executions of its most frequent block in one function.
+// A statement of a final block. `is_switch`: the reader takes the statement's executions in a function from its most frequent block alone,
+// and does not add its other blocks.
 struct Statement
 {
   unsigned number;
   bool is_firm, is_switch;
 };
 
-// Code of a final block, from its label to the next one's; `statements` ascend.
+// Code of a final block, from its label to the next label. `statements` ascend.
 struct Piece
 {
   int label;
   std::vector<Statement> statements;
 };
 
-// Code without a gap: all of a function, or its hot or cold part.
+// A contiguous range of code: a whole function, or its hot or cold part.
 struct Range
 {
   std::vector<Piece> pieces;
   int end;
 };
 
-// First code of a function that was inlined for a call: scope and number of the call, number of the code's statement, and its piece.
+// First code of an inlined function: scope and number of the inlined call, number of the code's statement, and indices of its range and piece.
 struct Inlined
 {
   tree scope;
@@ -113,14 +114,14 @@ struct Inlined
   size_t range, piece;
 };
 
-// A function, and the location of its call.
+// An inlined function, and the location of its call.
 using Place = std::pair<tree, location_t>;
 
-// Numbers of calls, by the function with the call, the functions inlined there before calls had numbers, and the called function. 0: several calls
-// are at one place.
+// Numbers of calls. The key is the calling function, the functions that were inlined into it before calls had numbers, and the called function.
+// 0: several calls have the same key.
 std::map<std::vector<Place>, unsigned> calls;
 
-// The current function and its code.
+// The function of `ranges` and `inlined`.
 tree current;
 std::vector<Range> ranges;
 std::vector<Inlined> inlined;
@@ -133,7 +134,7 @@ number_at (location_t location)
   return (discriminator & is_number) && number <= numbered.size () ? number : 0;
 }
 
-// The functions of the unit that have a body.
+// The functions of the unit that have a control-flow graph.
 std::vector<cgraph_node *>
 functions_of_unit ()
 {
@@ -145,8 +146,8 @@ functions_of_unit ()
   return functions;
 }
 
-// Calls `change` with each statement and its location. For the end of a function, which has no statement of its own, calls it with the location
-// alone.
+// Calls `change` with the location of each statement, and the statement. The end of a function does not have a statement: `change` gets its
+// location and null.
 template <typename Change>
 void
 for_each_location (const std::vector<cgraph_node *> &functions, Change change)
@@ -173,7 +174,7 @@ may_be_inlined (gimple *statement)
   return statement && is_gimple_call (statement) && !gimple_call_internal_p (statement) && !gimple_call_builtin_p (statement);
 }
 
-// Numbers a location, which belongs to a statement.
+// Numbers a statement's location.
 void
 number (location_t &location, gimple *statement)
 {
@@ -191,7 +192,7 @@ restore (location_t &location, gimple *)
     location = location_with_discriminator (location, numbered[number - 1].discriminator);
 }
 
-// The original function of a clone or of an alias.
+// The original function of a clone or alias.
 tree
 origin_of (tree function)
 {
@@ -199,7 +200,7 @@ origin_of (tree function)
   return DECL_ORIGIN (node ? node->ultimate_alias_target ()->decl : function);
 }
 
-// Scopes of functions that were inlined around a location, the innermost first.
+// Scopes of the inlined functions around a location, the innermost first.
 std::vector<tree>
 scopes_around (location_t location)
 {
@@ -216,7 +217,7 @@ place_of (tree scope)
   return { block_ultimate_origin (scope), LOCATION_LOCUS (BLOCK_SOURCE_LOCATION (scope)) };
 }
 
-// Finds the calls whose called function is known.
+// Finds all direct calls that may be inlined.
 void
 find_calls (const std::vector<cgraph_node *> &functions)
 {
@@ -239,7 +240,8 @@ find_calls (const std::vector<cgraph_node *> &functions)
     }
 }
 
-// Finds the statements at the start of functions: the statements of the first block up to a call, because a call may not return.
+// Finds the statements at the start of each function: the statements of the first block up to and including the first call. The statements
+// after a call may not run, because the call may not return.
 void
 find_beginnings (const std::vector<cgraph_node *> &functions)
 {
@@ -258,7 +260,7 @@ find_beginnings (const std::vector<cgraph_node *> &functions)
     }
 }
 
-// The unit and its graphs.
+// Describes the unit and the graphs of its functions.
 std::string
 description (const std::vector<cgraph_node *> &functions)
 {
@@ -276,7 +278,7 @@ description (const std::vector<cgraph_node *> &functions)
   return bytes;
 }
 
-// Describes the graphs in a process of its own, because this changes functions. Empty if that fails.
+// Describes the graphs in a child process, because the description changes the functions. Empty if that fails.
 std::string
 described_elsewhere (const std::vector<cgraph_node *> &functions)
 {
@@ -287,7 +289,7 @@ described_elsewhere (const std::vector<cgraph_node *> &functions)
   if (process == 0)
     {
       close (ends[0]);
-      // An error of GCC in this process is not an error of the compilation.
+      // An error of GCC in the child must not appear as an error of the compilation.
       if (!freopen ("/dev/null", "w", stderr))
 	_exit (1);
       std::string bytes = description (functions);
@@ -310,7 +312,7 @@ described_elsewhere (const std::vector<cgraph_node *> &functions)
   return process > 0 && waitpid (process, &status, 0) == process && status == 0 ? bytes : "";
 }
 
-// Writes bytes as the assembler's text.
+// Writes bytes as .ascii directives.
 void
 write_bytes (const std::string &bytes)
 {
@@ -323,7 +325,7 @@ write_bytes (const std::string &bytes)
     }
 }
 
-// FNV-1a hash.
+// FNV-1a hash; never 0.
 uint64_t
 hash_of (const std::string &bytes)
 {
@@ -333,7 +335,7 @@ hash_of (const std::string &bytes)
   return hash ? hash : 1;
 }
 
-// For note_stores: set to true by a store that is not to the stack (stores to the stack may be spilled registers).
+// For note_stores: sets `is_store` at a store that is not to the stack. A store to the stack may be a spilled register.
 void
 note_store (rtx target, const_rtx setter, void *is_store)
 {
@@ -342,7 +344,7 @@ note_store (rtx target, const_rtx setter, void *is_store)
     *static_cast<bool *> (is_store) = true;
 }
 
-// True if passes do not move an insn to a place where it would be executed in vain.
+// True if passes do not move the insn to blocks that run although its statement does not.
 bool
 is_firm (rtx_insn *insn)
 {
@@ -351,13 +353,13 @@ is_firm (rtx_insn *insn)
   return is_store || CALL_P (insn) || JUMP_P (insn);
 }
 
-// Notes for which calls the insn was inlined, if it begins their function.
+// If the insn's statement begins an inlined function, adds it as code of the inlined call.
 void
 note_inlined (location_t location, unsigned number, bool is_firm, size_t piece)
 {
   if (!numbered[number - 1].begins_function)
     return;
-  // Goes from the current function inwards. A scope that is not a call of the caller is the caller's own code, inlined before calls had numbers.
+  // Goes from the outermost scope inwards. A scope without a numbered call was inlined before calls had numbers; it is a part of its caller.
   std::vector<tree> scopes = scopes_around (location);
   std::vector<std::pair<tree, unsigned>> around;
   std::vector<Place> path = { { origin_of (current_function_decl), UNKNOWN_LOCATION } };
@@ -378,7 +380,7 @@ note_inlined (location_t location, unsigned number, bool is_firm, size_t piece)
     }
 }
 
-// Adds the statement of an insn to the last piece, and gives the insn GCC's own discriminator again.
+// Adds the statement of an insn to the last piece, and restores GCC's own discriminator.
 void
 take_number (rtx_insn *insn, std::vector<Piece> &pieces)
 {
@@ -405,7 +407,7 @@ end_range (std::vector<Piece> &pieces, rtx_insn *last)
   pieces.clear ();
 }
 
-// Gives each call that was inlined the code of one statement that begins its function: a firm one, if there is any, else the last.
+// Adds each inlined call to the code of one statement at the start of the inlined function: a firm statement if there is one, else the last.
 void
 add_inlined ()
 {
@@ -426,7 +428,7 @@ add_inlined ()
   inlined.clear ();
 }
 
-// Sorts the statements of pieces. If a statement occurs twice, a firm one stays.
+// Sorts the statements of each piece, and removes duplicates; a firm statement is kept.
 void
 sort_statements ()
 {
@@ -467,9 +469,9 @@ write (const Range &range)
 const char *
 why_no_early_numbers ()
 {
-  return in_lto_p || flag_lto ? "with -flto, functions lose the numbers of their statements"
-	 : flag_sanitize      ? "checks of sanitizers depend on the places of statements, which hold the numbers"
-	 : !optimize	      ? "-O0 has no counters to give"
+  return in_lto_p || flag_lto ? "-flto discards the numbers of statements"
+	 : flag_sanitize      ? "sanitizers use the locations of statements, and the numbers are stored in these locations"
+	 : !optimize	      ? "-O0 does not use counters"
 			      : NULL;
 }
 

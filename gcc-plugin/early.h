@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Numbers statements before inlining, and keeps the numbers down to the code of functions. With the control-flow graphs from before inlining,
-// the numbers show which blocks of which functions an address executes, even if code was inlined, copied or merged. The code, line numbers and
-// discriminators stay the same.
+// Numbers statements before inlining, and finds these numbers again in the final code. Together with the control-flow graphs from before
+// inlining, the numbers show the source block of each instruction, even if code was inlined, copied or merged. Code, line numbers and
+// discriminators do not change.
 #ifndef SEDIMENT_EARLY_H
 #define SEDIMENT_EARLY_H
 
 namespace sediment {
 
-// Reason why this unit cannot have numbers; null if it can.
+// Reason why statements of this unit cannot be numbered; null if they can.
 const char *why_no_early_numbers ();
 
-// Numbers the statements of all functions, and writes their graphs. Call it right before GCC's pass `profile`.
-// Returns false if the graphs could not be described; nothing is numbered then.
+// Numbers the statements of all functions, and writes the functions' graphs. Call it directly before GCC's pass `profile`.
+// Returns false, and numbers nothing, if the graphs could not be described.
 bool number_statements ();
 
-// Removes the numbers of the current function, and places labels in front of its blocks. Call it directly before GCC's pass final, after
-// place_labels of block_map.h.
+// Removes the numbers from the current function, and places a label before each of its blocks. Call it directly before GCC's pass `final`,
+// after place_labels of block_map.h.
 void place_early_labels ();
 
-// Writes which statements the blocks of the current function have. Call it after the function is compiled.
+// Writes the list of statements of each block of the current function. Call it after the function is compiled.
 void end_early_map ();
 
 } // namespace sediment

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The pass adds edges for statements that may leave a function, and splits blocks and edges. It then chooses the edges with counters: all edges
-// that are not on a spanning tree. A file of counters has only the counts of these edges, and a checksum of the changed graph.
+// The pass `profile` adds edges for statements that may leave a function, and splits blocks and edges. It then gives counters to all edges that
+// are not on a spanning tree. A .gcda file contains only the counts of these edges, and a checksum of the changed graph.
 #include "early_graph.h"
 
 #include "ssa.h"
@@ -41,7 +41,7 @@ is_same_line (location_t one, location_t other)
   return LOCATION_FILE (one) == LOCATION_FILE (other) && LOCATION_LINE (one) == LOCATION_LINE (other);
 }
 
-// Location of the last statement of a block that has one, else of the first statement.
+// Location of the last statement in a block that has a real location, else the location of the first statement.
 location_t
 last_location (basic_block block)
 {
@@ -55,7 +55,7 @@ last_location (basic_block block)
   return location;
 }
 
-// A jump of another line than the end of its block gets a block of its own, so that it can be counted.
+// Splits an edge if its jump is on another line than the last statement of its block, so that the line of the jump gets a count.
 void
 split_jump (edge jump)
 {
@@ -66,7 +66,7 @@ split_jump (edge jump)
   single_succ_edge (split_edge (jump))->goto_locus = locus;
 }
 
-// True if GCC inserts nothing in front of the statement.
+// True if GCC must not insert statements before this one.
 bool
 is_receiver (gimple *statement)
 {
@@ -75,7 +75,7 @@ is_receiver (gimple *statement)
 	     || (gimple_call_internal_p (statement) && gimple_call_internal_fn (statement) == IFN_ABNORMAL_DISPATCHER));
 }
 
-// Adds edges from the function's entry to the targets of abnormal edges, and from their sources to the function's exit.
+// Adds fake edges from the function's entry to the targets of abnormal edges, and from the sources of abnormal edges to the function's exit.
 void
 replace_abnormal_edges (basic_block block)
 {
@@ -104,7 +104,7 @@ replace_abnormal_edges (basic_block block)
     split_block_after_labels (block);
 }
 
-// How much GCC prefers an edge for the tree.
+// An edge with its rank for the spanning tree: GCC takes frequent edges first.
 struct Weighed
 {
   edge own;
@@ -122,13 +122,13 @@ struct Weighed
   }
 };
 
-// Groups of blocks that edges join.
+// Union-find over blocks that edges join.
 class Groups
 {
 public:
   explicit Groups (unsigned blocks) : next_ (blocks) { std::iota (next_.begin (), next_.end (), 0); }
 
-  // False if both are in one group already.
+  // Joins the groups of two blocks. Returns false if both are already in one group.
   bool join (unsigned one, unsigned other)
   {
     one = of (one);
@@ -148,7 +148,8 @@ private:
   std::vector<unsigned> next_;
 };
 
-// Chooses the edges with counters: those not on the spanning tree, except replaced and fake edges. `ignored`: edges to leave out.
+// Chooses the edges with counters: all edges that are not on the spanning tree, except replaced and fake edges. The exceptions go to `ignored`,
+// and are not described.
 void
 choose_counted (std::map<edge, unsigned> &flags, std::vector<edge> &ignored)
 {
@@ -186,7 +187,7 @@ add_word (std::string &bytes, uint32_t word)
     bytes += char (word & 0xff);
 }
 
-// The block from which the current function returns; null if there are several.
+// The only block from which the current function returns; null if there are several.
 basic_block
 only_return ()
 {
@@ -203,7 +204,7 @@ only_return ()
   return found;
 }
 
-// The numbers of the statements of a block, as ranges.
+// Appends the numbers of a block's statements as ranges: first number and length.
 void
 add_statements (std::string &bytes, basic_block block, StatementAt statement_at)
 {
@@ -212,7 +213,7 @@ add_statements (std::string &bytes, basic_block block, StatementAt statement_at)
     for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
       if (unsigned number = is_gimple_debug (gsi_stmt (at)) ? 0 : statement_at (gimple_location (gsi_stmt (at))))
 	numbers.push_back (number);
-  // If a function returns from several blocks, the code for its end belongs to none of them alone.
+  // The code at the end of a function belongs to its return block. With several return blocks, it does not belong to any one of them.
   if (block == only_return ())
     if (unsigned number = statement_at (cfun->function_end_locus))
       numbers.push_back (number);

@@ -8,19 +8,19 @@ namespace sediment {
 
 namespace {
 
-// Costs of each execution by which the flow is less or more than the count.
+// Cost of each execution that the flow has less or more than the count.
 const int64_t less = 20, less_of_first = 10, more = 10, more_of_first = 40, more_of_zero = 11;
 // Cost of an edge: prefers the shorter of two paths without counts.
 const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
-// Limit of visits to arcs: about half a second. Usual functions need a small part of it.
+// Limit of visits to arcs, about half a second. Most functions need far fewer visits.
 const size_t most_looks = size_t (1) << 26;
-// A block with count zero is cold if GCC expected at least this number of executions. If GCC expects a block to run once per hundred calls,
-// ten calls without it prove nothing. The value was chosen with `scripts/prove blocks`.
+// A block with count zero can be cold only if GCC expected at least this number of executions. If GCC expects a block to run once in a hundred
+// calls, ten calls without it do not prove anything. The value was chosen with `scripts/prove blocks`.
 const double least_expected = 4;
-// Limit of isolated components to join.
+// Limit of the number of isolated components that are joined.
 const size_t most_parts = 100;
-// Limit of a count: sums of counts and costs cannot overflow.
+// Larger counts are reduced to this, so that sums of counts and costs do not overflow.
 const uint64_t largest_count = uint64_t (1) << 48;
 
 struct Arc
@@ -31,7 +31,7 @@ struct Arc
   int64_t cost;
 };
 
-// Minimum-cost maximum flow by shortest augmenting paths (Busacker and Gowen), found by label correction.
+// Minimum-cost maximum flow by shortest augmenting paths (Busacker and Gowen). A label-correcting search finds the paths.
 class Network
 {
 public:
@@ -109,7 +109,7 @@ private:
   size_t looks_ = 0;
 };
 
-// Marks the blocks that flow reaches from a block, including it.
+// Marks the block `from`, and all blocks that are reachable from it along edges with flow.
 void
 follow (const std::vector<Block> &function, const Flow &flow, unsigned from, std::vector<bool> &reached)
 {
@@ -129,8 +129,8 @@ follow (const std::vector<Block> &function, const Flow &flow, unsigned from, std
     }
 }
 
-// Joins isolated components: samples of a loop do not show the path into it. Each component with flow that is not reachable from block 0
-// gets one execution along the shortest path to it. Step 3 of the paper's algorithm.
+// Joins isolated components, such as a loop whose samples do not show the path into it. If a component with flow is not reachable from block
+// 0, the shortest path to it gets one execution. This is step 3 of the paper's algorithm.
 void
 join_parts (const std::vector<Block> &function, Flow &flow)
 {
@@ -174,8 +174,8 @@ join_parts (const std::vector<Block> &function, Flow &flow)
 
 } // namespace
 
-// Each block has two nodes, `in` and `out`. The flow starts with the counts: the source supplies each count at `out`, and the sink
-// takes it at `in`. Reducing a count costs `less`, increasing it costs `more`.
+// Each block has two nodes, `in` and `out`. The initial flow is the counts: the source supplies each count at `out`, and the sink takes it at
+// `in`. Reducing a count costs `less` per execution; increasing it costs `more`.
 bool
 infer_flow (const std::vector<Block> &function, Flow &flow)
 {
@@ -221,7 +221,8 @@ infer_flow (const std::vector<Block> &function, Flow &flow)
   return true;
 }
 
-// Undecided blocks that are reachable from executed blocks through undecided ones only. Those in `found` are reachable in another way.
+// Undecided blocks that are reachable from executed blocks, or from blocks in `found`, through undecided blocks only. The result includes
+// `found`.
 static std::vector<bool>
 reached (const std::vector<std::vector<unsigned>> &next, const std::vector<bool> &ran, const std::vector<bool> &undecided,
 	 std::vector<bool> found)
@@ -244,7 +245,7 @@ reached (const std::vector<std::vector<unsigned>> &next, const std::vector<bool>
   return found;
 }
 
-// Blocks from which control goes only to later ones, except in loops: reverse postorder of a depth-first search from block 0.
+// Blocks in reverse postorder of a depth-first search from block 0: successors come later, except along the back edges of loops.
 static std::vector<unsigned>
 in_order (const std::vector<Block> &function)
 {
@@ -277,8 +278,8 @@ in_order (const std::vector<Block> &function)
   return order;
 }
 
-// Expected executions of blocks without flow, computed from the compiler's guesses and the flow of the blocks before them. Each pass through a
-// loop without flow counts once.
+// Expected executions of blocks without flow, computed from the compiler's guesses and the flow of the blocks before them. A loop without flow
+// counts as one iteration for each entry.
 static std::vector<double>
 expected_executions (const std::vector<Block> &function, const Flow &flow)
 {
@@ -303,7 +304,7 @@ expected_executions (const std::vector<Block> &function, const Flow &flow)
   return expected;
 }
 
-// Blocks that can reach a return. The others end the program or throw an exception: they are error paths.
+// Blocks that can reach a return. Other blocks end the program or throw an exception, so they are error paths.
 static std::vector<bool>
 returning (const std::vector<Block> &function)
 {
@@ -354,13 +355,13 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
       const Block &own = function[block];
       ran[block] = flow.blocks[block] || (own.known && own.count);
       undecided[block] = !ran[block] && !own.known;
-      // GCC merges equal ends of a function, such as the calls of a switch. The merged code has the executions of all of them.
+      // GCC merges equal ends of a function, such as calls in the cases of a switch. The merged code then has the executions of all of these ends.
       returns[block] = undecided[block] && own.leaves;
       next[block] = own.successors;
       for (unsigned successor : own.successors)
 	before[successor].push_back (block);
     }
-  // Where GCC expects few executions, a block with count zero is undecided.
+  // If GCC expects few executions of a block, its count of zero does not decide.
   for (unsigned block = 0; block < count; ++block)
     if (!ran[block])
       undecided[block] = !function[block].is_rare && (undecided[block] || expected[block] < least_expected);

@@ -15,7 +15,7 @@ namespace {
 const char *const heats[] = { "hot", "startup", "exit", "cold" };
 const char *const kinds[] = { "direct", "indirect", "thunk" };
 const size_t longest_name = 4096;
-// Larger estimates are clamped to this.
+// Larger estimates are reduced to this.
 const double largest_frequency = 1e12;
 
 bool
@@ -58,7 +58,7 @@ number (int64_t value)
   return text;
 }
 
-// Six decimal places, in every locale.
+// Formats with six decimal places and a point, in every locale.
 std::string
 decimal (double value)
 {
@@ -200,7 +200,7 @@ Graph::text (const std::string &source) const
       const Call &call = *entry.second;
       text += "  " + quoted (entry.first.first) + " -> " + quoted (entry.first.second);
       Attributes attributes (text);
-      // Share of all calls with six decimal places, rounded half up; readers use `count`.
+      // For viewers of the graph: the share of all calls, with six decimal places, rounded half up. sediment itself reads `count`.
       attributes.add ("label", total ? decimal (static_cast<double> (std::max<int64_t> (call.count, 0)) / total)
 				     : "0.000000");
       if (call.count >= 0)

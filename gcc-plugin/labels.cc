@@ -6,8 +6,8 @@
 
 namespace sediment {
 
-// Turns a new note into a label that passes do not see; GCC keeps such labels for deleted labels of the source. GCC's own labels keep their
-// numbers, because debug labels are counted from 1.
+// Turns a new note into a label that passes ignore: the kind of note that GCC uses for deleted labels of the source. The numbers begin at 2^30,
+// because GCC numbers its own debug labels from 1.
 static int
 make_label (rtx_note *note)
 {

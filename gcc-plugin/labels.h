@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Labels in the code of a function, for maps of it.
+// Labels in the code of a function; the maps refer to them.
 #ifndef SEDIMENT_LABELS_H
 #define SEDIMENT_LABELS_H
 
@@ -13,7 +13,7 @@
 
 namespace sediment {
 
-// True for an insn that becomes code.
+// True for an insn that becomes machine code.
 bool has_code (rtx_insn *insn);
 
 // Places a label before an insn, or after it. Returns its number.
@@ -23,7 +23,8 @@ int label_after (rtx_insn *insn);
 // Name of a label in the assembler's input.
 std::string label_name (int number);
 
-// Switches the assembler to a section that is not loaded, in the COMDAT group of `function` if it has one, and back. Null: a section of the unit.
+// Switches the assembler to a section that is not loaded, and back. The section is in the COMDAT group of `function`, if it has one. A null
+// `function` means a section for the whole unit.
 void begin_section (const char *name, tree function);
 void end_section ();
 

@@ -9,13 +9,13 @@ namespace sediment {
 
 namespace {
 
-// Limit of compared pairs of blocks: about a tenth of a second.
+// Limit of compared pairs of blocks, about 0.1 s.
 const size_t most_pairs = size_t (1) << 22;
-// At least one in this many executed blocks must have a match.
+// At least 1 / `least_found` of the executed blocks must have a match.
 const size_t least_found = 2;
-// Scores for what two blocks have in common; blocks with score 0 do not match.
+// Scores for equal properties of two blocks. Blocks with score 0 do not match.
 const unsigned same_callees = 4, same_operations = 3, same_line = 2;
-// Limit of line shifts between the two versions. A shift arises where lines were added or removed before a block.
+// Limit of line shifts between the two versions. If lines were added or removed before a block, its line is shifted.
 const size_t most_shifts = 4;
 
 struct OldBlock
@@ -33,7 +33,7 @@ public:
     find_shifts ();
   }
 
-  // For each old block the index of its match, or `none`.
+  // Returns for each old block the index of its match, or `none`.
   const std::vector<size_t> &run ()
   {
     size_t begin = 0, old_end = old_.size (), end = present_.size ();
@@ -50,8 +50,8 @@ public:
   static constexpr size_t none = size_t (-1);
 
 private:
-  // Finds line shifts, from blocks whose callees and operations are unique in both versions. All lines after an added line have the
-  // same shift.
+  // Finds the most frequent line shifts of blocks whose callees and operations are unique in both versions. All lines after an added line have
+  // the same shift.
   void find_shifts ()
   {
     std::map<unsigned, std::pair<std::vector<size_t>, std::vector<size_t>>> by_code;
@@ -114,7 +114,8 @@ private:
       }
   }
 
-  // Matches moved blocks: leftover blocks with equal signatures that are unique among the leftover blocks of both versions.
+  // Matches moved blocks. Two blocks without a match are matched if their signatures are equal, and each signature is unique among the
+  // version's blocks without a match.
   void find_moved ()
   {
     std::vector<bool> is_taken (present_.size ());

@@ -7,12 +7,13 @@
 
 namespace sediment {
 
-// Iterations of a loop from which its padding pays: GCC aligns loops from four on. Padding costs cache lines, which each entry of the loop needs.
+// A loop is aligned only if it has at least this many iterations; GCC's default is 4. Each entry into the loop also fetches the padding, so
+// the padding of short loops costs more cache misses than it saves.
 static const int least_iterations = 64;
-// Logarithm of the bytes of a cache line.
+// Binary logarithm of a cache line's size in bytes.
 static const int cache_line = 6;
 
-// What other functions have, if it was changed for the current one.
+// GCC's alignments for other functions, saved while the current function has different ones.
 static struct
 {
   bool is_kept;

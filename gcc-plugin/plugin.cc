@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Entry point of the plugin: registers its passes, and writes the call graph.
 //
-// The graph is collected after GCC's inliner: inlined calls are gone, and frequencies are final. With -flto and without fat objects,
-// the compiler runs no inliner, and the graph is collected at the end of the unit. If the link loads the plugin too, it collects the
-// graph of the whole program.
+// The graph is collected after GCC's inliner, because inlined calls are then gone, and frequencies are final. With -flto and without fat
+// objects, the inliner does not run in the compilation of a unit, and the graph is collected at the end of the unit. If the link also loads the
+// plugin, the graph of the whole program is collected there.
 
 #include "gcc-headers.h"
 
@@ -28,7 +28,7 @@ int plugin_is_GPL_compatible;
 
 namespace {
 
-// Folder of the call graphs; empty: next to the object.
+// Folder for call graphs; empty: they are written next to the objects.
 std::string folder;
 
 // Write a map of the blocks of functions.
@@ -37,7 +37,7 @@ bool marks_blocks;
 bool numbers_statements;
 // Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
-// Block counts were asked for.
+// profile=FILE was given, even if FILE is not readable.
 bool wants_counts;
 // Counters of GCC's own instrumentation; null: none.
 const sediment::Counters *counters;
@@ -68,7 +68,7 @@ note_without_map ()
   inform (UNKNOWN_LOCATION, "sediment: no map of blocks written for this function: out of memory");
 }
 
-// Prints one note for the unit, for any number of functions.
+// Prints one note for the unit, no matter how many of its functions are affected.
 void
 note_functions_without_counts (const char *why)
 {
@@ -90,21 +90,21 @@ std::string
 base ()
 {
   std::string name = dump_base_name ? dump_base_name : "";
-  // `program.lto.o-` and a random suffix: use the name of a partitioned link, `program.wpa`.
+  // The name is `program.lto.o-` with a random suffix. Use the same name as in a partitioned link, `program.wpa`.
   size_t in_one = is_link_in_one () ? name.rfind (".lto.o-") : std::string::npos;
   if (in_one != std::string::npos)
     return name.substr (0, in_one) + ".wpa";
   size_t slash = name.rfind ('/');
-  // A source from standard input.
+  // The source is standard input.
   if (name.substr (slash == std::string::npos ? 0 : slash + 1) == "-")
     name.replace (name.size () - 1, 1, "stdin");
   return name;
 }
 
-// Limit of file systems, less the suffixes of the file and of its temporary name.
+// Longest file name that file systems allow, minus the suffixes `.gv` and of the temporary name.
 const size_t longest_file_name = 255 - sizeof ".gv.4194304-99";
 
-// FNV-1a hash, the same on every machine.
+// FNV-1a hash in hexadecimal; the same on every machine.
 std::string
 digest (const std::string &text)
 {
@@ -116,8 +116,8 @@ digest (const std::string &text)
   return digits;
 }
 
-// Path of a graph in the folder. The name has the object's whole path, as with gcov --preserve-paths. A name that is too long becomes a
-// digest of it and its end.
+// Path of a graph in the folder. The file name contains the object's whole path, like with gcov --preserve-paths. A name that is too long
+// is replaced by its digest and the end of the name.
 std::string
 in_folder (std::string name)
 {
@@ -139,7 +139,7 @@ in_folder (std::string name)
   return folder + '/' + name;
 }
 
-// Creates a new file. Safe if compilers on other machines or in containers write to the same folder. null: see errno.
+// Creates a new file; null: see errno. The name is unique even if compilers on other machines or in containers write to the same folder.
 FILE *
 temporary_file (const std::string &path, std::string &name)
 {
@@ -172,7 +172,7 @@ write_whole (const std::string &path, const std::string &text)
   return false;
 }
 
-// True for `-r` without -flinker-output=nolto-rel: the output is another LTO object.
+// True if the output of this link is another LTO object: `-r` without -flinker-output=nolto-rel.
 bool
 is_for_another_link ()
 {
@@ -197,7 +197,7 @@ write_graph_of_unit ()
 	    path.c_str (), (unsigned long) skipped);
 }
 
-// GCC is built without exceptions: an exception that leaves the plugin would end the compiler.
+// GCC is built without exceptions, so an exception that leaves the plugin would end the compiler.
 void
 write_graph ()
 {
@@ -211,7 +211,7 @@ write_graph ()
     }
 }
 
-// After the inliner; not in the partitions of a link (-fltrans), which follow the graph of the whole program.
+// Runs after the inliner. Does nothing in the partitions of a link (-fltrans), because the graph of the whole program was already written.
 unsigned int
 behind_inliner ()
 {
@@ -220,7 +220,7 @@ behind_inliner ()
   return 0;
 }
 
-// With -flto and without fat objects, interprocedural passes run only at the link.
+// With -flto and without fat objects, the inliner runs only at the link, so this writes the graph of the unit.
 void
 at_end (void *, void *)
 {
@@ -239,14 +239,15 @@ public:
   unsigned int execute (function *) final override { return behind_inliner (); }
 };
 
-// True if counters show which blocks never ran. Counters of early ids can come from samples, and a block without samples may still run.
+// True if a zero counter means that a block never ran. Counters from early ids can come from samples, and a block without samples may still
+// run.
 bool
 splits_by_counters ()
 {
   return counters && !counters->is_early () && flag_profile_partial_training;
 }
 
-// The current function has counts.
+// True if the current function has counts.
 bool is_counted;
 
 const pass_data block_pass = { RTL_PASS, "sediment_blocks", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
@@ -256,7 +257,7 @@ class BlockPass : public rtl_opt_pass
 {
 public:
   explicit BlockPass (gcc::context *context) : rtl_opt_pass (block_pass, context) {}
-  // GCC has bbpart in several lists of passes.
+  // GCC clones this pass, because bbpart is in several lists of passes.
   opt_pass *clone () final override { return new BlockPass (m_ctxt); }
   bool gate (function *) final override { return optimize > 0; }
   unsigned int execute (function *) final override
@@ -287,7 +288,7 @@ public:
 
 const pass_data padding_pass = { RTL_PASS, "sediment_padding", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
-// Runs before alignments, the pass that aligns the blocks of a function.
+// Runs before `alignments`, the pass that aligns loops and jump targets.
 class PaddingPass : public rtl_opt_pass
 {
 public:
@@ -303,7 +304,7 @@ public:
 
 const pass_data label_pass = { RTL_PASS, "sediment_labels", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
-// Runs before final, the pass that writes the code of a function.
+// Runs before `final`, the pass that writes the assembly of a function.
 class LabelPass : public rtl_opt_pass
 {
 public:
@@ -324,7 +325,7 @@ public:
   }
 };
 
-// After the last pass of a function.
+// Runs after the last pass of a function.
 void
 after_function (void *, void *)
 {
@@ -337,7 +338,7 @@ after_function (void *, void *)
 
 const pass_data counters_pass = { SIMPLE_IPA_PASS, "sediment_counters", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
-// Runs before or after `profile`, the pass that reads .gcda.
+// Calls a function before or after `profile`, the pass that reads .gcda files.
 class CountersPass : public simple_ipa_opt_pass
 {
 public:
@@ -352,7 +353,7 @@ private:
   void (*run_) ();
 };
 
-// Registers what runs before or after `profile`.
+// Registers a function that runs before or after `profile`.
 void
 place_counters_pass (const char *base_name, pass_positioning_ops position, void (*run) ())
 {
@@ -383,12 +384,12 @@ after_counters ()
     }
   catch (...)
     {
-      inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without guesses for what the training did not execute: out of memory");
+      inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without guesses for blocks that the training did not execute: out of memory");
     }
 }
 
-// GCC splits functions (pass `fnsplit`) before the pass `profile` in builds without counters, else after it. Early ids use the graphs of
-// builds without counters.
+// In builds without counters, GCC splits functions (pass `fnsplit`) before the pass `profile`; with counters, after it. Counters from early ids
+// belong to the graphs of builds without counters, so this enables the early `fnsplit`.
 void
 split_before_counters (void *gate, void *)
 {
@@ -402,7 +403,7 @@ number_statements ()
   try
     {
       if (!sediment::number_statements ())
-	note_without_early_map ("a second process could not describe its functions");
+	note_without_early_map ("the child process that describes the functions failed");
     }
   catch (...)
     {
@@ -476,7 +477,7 @@ read_arguments (const plugin_name_args *plugin)
   return true;
 }
 
-// True for this plugin's options on the command line: `-fplugin=` with its path or short name, or one of its arguments.
+// True if an option on the command line is this plugin's: `-fplugin=` with the plugin's path or short name, or one of its arguments.
 bool
 is_own (const cl_decoded_option &option, const std::string &base_name)
 {
@@ -491,8 +492,8 @@ is_own (const cl_decoded_option &option, const std::string &base_name)
   return value == base_name || value == base_name + ".so";
 }
 
-// GCC records its options in LTO objects and in debug information. Removing this plugin's options keeps objects the same as without
-// the plugin.
+// Removes this plugin's options from GCC's list of options. GCC records this list in LTO objects and in debug information, and objects must be
+// the same with and without the plugin.
 void
 forget_own_options (const std::string &base_name)
 {
@@ -508,7 +509,7 @@ forget_own_options (const std::string &base_name)
 
 } // namespace
 
-// Never fails a compilation: every error is a note.
+// A failure of the plugin never fails the compilation: each error is a note.
 int
 plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Signature of a block, to find it again in a changed function. Independent of GCC.
+// Signature of a block, used to find the block again in a changed function. Does not use GCC's headers.
 #ifndef SEDIMENT_SIGNATURE_H
 #define SEDIMENT_SIGNATURE_H
 
@@ -7,14 +7,15 @@
 
 namespace sediment {
 
-// Short hashes: equal blocks have equal signatures; different blocks usually have different ones.
+// Short hashes of a block. Equal blocks have equal signatures; different blocks usually have different signatures.
 struct Signature
 {
   // Hash of the called functions, in order; 0: no calls. 4 bits.
   unsigned callees;
   // Hash of the operations other than copies, in order. 6 bits.
   unsigned operations;
-  // Line of its first instruction, relative to the first line of its function or of the inlined function, modulo 64. 6 bits.
+  // Line of the first instruction with a line, relative to the first line of its function, or of the inlined function that the instruction
+  // comes from; modulo 64. 6 bits.
   unsigned line;
 
   static constexpr unsigned lines = 64;

@@ -17,12 +17,13 @@ namespace sediment {
 
 namespace {
 
-// What GCC guesses about a function.
+// GCC's guesses for a function before it reads the counters.
 struct Guesses
 {
   cgraph_node *node;
-  // Probability of edges, in parts of `all_parts`, by the indices of their blocks.
+  // Probabilities of edges in units of 1 / `all_parts`, by the indices of the source and target block.
   std::map<std::pair<int, int>, unsigned> edges;
+  // Indices of blocks that GCC expects never to run.
   std::set<int> rare;
 };
 
@@ -34,7 +35,7 @@ is_executed (basic_block block)
   return block->count.ipa ().nonzero_p ();
 }
 
-// GCC's guess for an edge. GCC may have split it before it read the counters.
+// GCC's guess for an edge. GCC may have split the edge after the guess was saved; then the guess of the original edge counts.
 unsigned
 guess_of (const Guesses &guesses, edge taken)
 {
@@ -88,7 +89,7 @@ graph_of (const Guesses &guesses, const std::vector<basic_block> &blocks, Flow &
   return graph;
 }
 
-// Edges from executed blocks to likely ones get a part of their guesses.
+// Gives the edges from an executed block to likely blocks a part of their guessed probability. The probabilities of the other edges shrink.
 void
 share_probabilities (basic_block block, const std::set<int> &likely, const Guesses &guesses)
 {

@@ -6,8 +6,8 @@
 #   add_executable(prog main.c)
 #   sediment_order(prog ${CMAKE_CURRENT_SOURCE_DIR}/prog.gv)
 #
-# Functions get sections of their own, and the link goes through `sediment wrapper`. Without sediment, or without the profile, the target
-# is linked as usual. After a change of the profile it is linked again. Needs CMake 3.13, and GCC or clang.
+# Each function is compiled to a separate section, and `sediment wrapper` runs the linker. If sediment or the profile is missing, the target is
+# linked as usual. A changed profile causes a new link. Needs CMake 3.13, and GCC or clang.
 
 include_guard()
 
@@ -32,7 +32,7 @@ function(sediment_order target profile)
     message(WARNING "${target} is not ordered:\n${said}")
     return()
   endif()
-  # With link-time optimisation functions get their sections at the link.
+  # With link-time optimisation, functions get their sections at the link, so the link needs the flag too.
   target_link_options(${target} PRIVATE "-B${folder}" -ffunction-sections)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${profile}")
 endfunction()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# From callgrind.out to lld's --call-graph-ordering-file ("CALLER CALLEE CALLS"), for the object whose path ends in `object`.
-# It shares nothing with sediment, so that lld's own layouts are computed from the recording and not from our reading of it.
+# Converts callgrind.out to lld's --call-graph-ordering-file ("CALLER CALLEE CALLS"), for the object whose path ends with `object`. Does not use
+# sediment's code, so that lld's own layouts do not depend on how sediment reads the recording.
 
 function name(space, text,    id) { # "(ID) NAME" defines, "(ID)" refers
     if (text !~ /^\([0-9]+\)/) return text

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash
 #
-# The measuring half of `run`: one workload run, cachegrind as three meters, interleaved timing, the table and the claims.
-# It uses the names that `run` sets: work, results, rows, as_user, and what describes the rows.
+# The measurements of `run`: one run of a workload, cachegrind as three meters, interleaved timing, the table and the claims. Uses these variables of
+# `run`: work, results, rows, as_user, and the descriptions of the rows.
 
 # Cachegrind's first-level instruction cache as a meter: SIZE,WAYS,LINE.
 declare -A geometry=(
@@ -15,7 +15,7 @@ no_errors() { # log of the server
     if grep -E 'ERROR|FATAL|PANIC' "$1"; then return 1; fi
 }
 
-# One run on a fresh copy of the same data. Prints the server's errors and the tool's words, then user time in seconds.
+# Runs once on a fresh copy of the same data. Prints the server's errors and the tool's output, then the user time in seconds.
 in_fresh_data() { # workload, command that ends in the server's binary...
     local workload=$1 run status=0
     shift
@@ -43,7 +43,7 @@ measure_rows() {
     done
 }
 
-# The same bytes need measuring once, whatever row they are.
+# Rows with the same bytes are measured only once.
 cachegrind_misses() { # row, meter
     local kept
     kept=$work/meters/$(digest "$(binary "$1")" - <<<"$measured_with").$2
@@ -58,7 +58,7 @@ cachegrind_misses() { # row, meter
     cat "$kept"
 }
 
-# Every round runs every row once, forwards and backwards in turn; a ratio compares two runs of one round.
+# Every round runs every row once, in alternating direction. A ratio compares two runs of the same round.
 time_rows() {
     local row binaries=()
     for row in "${rows[@]}"; do binaries+=("$(binary "$row")"); done
@@ -85,7 +85,7 @@ run_timing() {
     echo "$load" >"$results/load"
 }
 
-# Median peak RSS in KiB, median ratio of it, median ratio of user time, its quartiles.
+# Prints the median peak RSS in KiB, its median ratio, and the median ratio and quartiles of user time.
 summarise_timing() { # row, baseline row; timing.tsv on standard input
     awk -F '\t' -v row="$1" -v baseline="$2" '
         $2 == row { time[$1] = $3; memory[$1] = $4 }
@@ -141,7 +141,7 @@ write_table() {
     } >"$results/table.md"
 }
 
-# Holds the figures against what sediment promises; fails when one is missed.
+# Compares the figures with sediment's claims; fails if one is missed.
 judge_claims() {
     local linker row title limit missed=0
     {
@@ -171,7 +171,7 @@ percent_placed() { # row
 
 claim() { # program, what, figure, "at most" or "at least", limit
     local verdict=met
-    # A figure that is not there is not met either.
+    # A missing figure also fails the claim.
     if ! awk -v figure="$3" -v relation="$4" -v limit="$5" \
         'BEGIN { exit !(figure != "" && (relation == "at most" ? figure + 0 <= limit + 0 : figure + 0 >= limit + 0)) }'; then
         verdict=MISSED
@@ -180,7 +180,7 @@ claim() { # program, what, figure, "at most" or "at least", limit
     echo "| $1 | $2: $4 $5 | $3 | $verdict |" >>"$results/claims.md"
 }
 
-# What the figures were made with and of: name, tab, version or checksum.
+# Tools and inputs of the figures: name, tab, version or checksum.
 write_provenance() {
     local linker
     {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Writes `count` TPC-B-like transactions on the tables of schema.sql, as pgbench does, one statement per line: that is how
-# `postgres --single` reads them. The generator is our own, so that every awk draws the same numbers.
+# Writes `count` TPC-B-like transactions on the tables of schema.sql, like pgbench: one statement on each line, as `postgres --single` reads them.
+# Has its own random numbers, so that every awk draws the same ones.
 
 function draw(n) { # 1 to n; Park and Miller's minimal standard generator stays below 2^53
     state = state * 16807 % 2147483647

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes profiles of invented use with realistic skew, for tests and proofs: few functions have most calls, few submitters send most
-//! profiles, versions change slowly, and one in a hundred is a copy.
+//! Writes synthetic profiles with realistic skew, for tests and proofs: few functions have most calls, few submitters send most profiles, versions change
+//! slowly, and one profile in a hundred is a copy.
 //!
 //!     generate text DIR COUNT CALLS                DIR/SUBMITTER/CLASS/DAY/NUMBER.gv
-//!     generate dataset DATASET COUNT CALLS         straight into a dataset, by the writer that `ingest` uses; with a fourth number
-//!                                                  COPIES, each profile is sent by so many submitters, on other days
-//!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others hardly make, each with many profiles
+//!     generate dataset DATASET COUNT CALLS         directly into a dataset, with the writer that `ingest` uses; with a fourth number
+//!                                                  COPIES, this number of submitters send each profile, on other days
+//!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others rarely make, with EACH profiles each
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
 use sediment_core::random::Generator;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, RwLock};
 
-/// Functions of the program, calls that there are, versions, days, submitters.
+/// Number of functions of the program, possible calls, versions, days and submitters.
 const FUNCTIONS: u64 = 20_000;
 const EDGES: u64 = 60_000;
 const VERSIONS: u64 = 4;
@@ -32,13 +32,13 @@ fn below(random: &mut Generator, limit: u64) -> u64 {
     random.below(limit as usize) as u64
 }
 
-/// A number below `limit`, small ones far more often than large ones.
+/// A random number below `limit`; small numbers are far more frequent.
 fn skewed(random: &mut Generator, limit: u64) -> u64 {
     let (a, b) = (below(random, limit), below(random, limit));
     a * b / limit
 }
 
-/// A profile and where it is from.
+/// A profile and its origin.
 struct Made {
     text: String,
     submitter: u64,
@@ -51,7 +51,7 @@ impl Made {
     }
 }
 
-/// The profile of one submitter: some calls of those that there are, in a use of its own.
+/// The profile of one submitter: some of the possible calls, with the submitter's own distribution.
 fn profile(number: u64, calls: u64) -> Made {
     let mut random = Generator::new(number / 100 * 100 + if number % 100 == 99 { 98 } else { number % 100 });
     let submitter = skewed(&mut random, SUBMITTERS);
@@ -59,11 +59,11 @@ fn profile(number: u64, calls: u64) -> Made {
     let mut edges: Vec<u64> = (0..calls * 2).map(|_| skewed(&mut random, EDGES)).collect();
     edges.sort_unstable();
     edges.dedup();
-    // Spread over all that were drawn: the first ones are the hottest.
+    // Spread over all drawn calls; the first calls are the hottest.
     random.shuffle(&mut edges);
     edges.truncate(calls as usize);
     edges.sort_unstable();
-    // Counts fall with the rank of a call, with a use of each submitter's own.
+    // Counts fall with the rank of a call. Each submitter has its own distribution.
     let counted = edges.into_iter().map(|edge| {
         let mut ends = Generator::new(edge);
         let count = 1 + 1_000_000 / (edge + 1) * (1 + below(&mut random, 8)) + below(&mut random, 50);
@@ -72,7 +72,7 @@ fn profile(number: u64, calls: u64) -> Made {
     Made { text: print(version, counted.collect()), submitter, day: day_at(day) }
 }
 
-/// A profile that says that calls which hardly anybody makes are the hottest.
+/// A forged profile: calls that hardly any program makes are the hottest.
 fn forged(submitter: u64, number: u64) -> Made {
     let mut random = Generator::stream(submitter, number);
     let counted = (0..600).map(|call| {
@@ -144,7 +144,7 @@ fn main() {
     }
 }
 
-/// A profile brought to rows, with its submitters and identities.
+/// A profile as rows, with its submitters and identities.
 struct Ready {
     origins: Vec<(Origin, u128)>,
     prepared: Prepared,
@@ -164,7 +164,7 @@ impl Ready {
     }
 }
 
-/// Adds profiles to a dataset, in the order of their numbers. Other threads make and read them.
+/// Adds profiles to a dataset in the order of their numbers. Other threads make and read them.
 fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64) -> Made + Sync) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut writer = runtime.block_on(Writer::open(place, None)).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends submissions to an intake at a fixed rate, each another one, and prints what was answered: a load for proofs.
+//! Load for proofs: sends submissions to an intake at a fixed rate, each one different, and prints a summary of the answers.
 //!
 //!     load ADDRESS TOKEN DIR RATE SECONDS CONNECTIONS
 
@@ -8,14 +8,14 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A body for each number: a further call makes it another submission.
+/// A body for each number. A changed call makes it a different submission.
 fn body(bodies: &[String], number: usize) -> String {
     let text = &bodies[number % bodies.len()];
     let end = text.rfind('}').unwrap();
     format!("{}\"load\" -> \"load\" [count=1, static={}];\n}}\n", &text[..end], 1 + number / bodies.len())
 }
 
-/// Sends one submission; the status.
+/// Sends one submission. Returns the status.
 fn send(stream: &mut BufReader<TcpStream>, token: &str, body: &str) -> std::io::Result<u16> {
     let head = format!(
         "POST /v1/profiles HTTP/1.1\r\nHost: load\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rate of the profile's reader, for proofs: reads all profiles below a folder into memory, parses each ROUNDS times, and prints
-//! MB/s of one core's time: of the reader alone, and with the shares and rows that a submission is made of.
+//! Speed of the profile reader, for proofs: reads all profiles below a folder into memory, parses each ROUNDS times, and prints MB per second of CPU time:
+//! for the reader alone, and for the reader with the shares and rows of a submission.
 //!
 //!     reader DIR ROUNDS
 
@@ -22,7 +22,7 @@ fn read(folder: &Path, texts: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Time of this thread on a processor.
+/// CPU time of this thread.
 fn spent() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap().into()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clusters: the same queries on Ballista, which has DataFusion's plans run by executors on other machines.
+//! Clusters: the same queries on Ballista, which runs DataFusion's plans in executors on other machines.
 //!
-//! [`connect`] makes an engine of a scheduler. [`schedule`] and [`execute`] are the processes of a cluster; those of Ballista itself, of
-//! the same release, do as well, since plans call no function of this program.
+//! [`connect`] makes an engine that uses a scheduler. [`schedule`] and [`execute`] are the processes of a cluster. Ballista's own processes of the
+//! same release also work, because plans do not call functions of this program.
 
 use crate::dataset::store::Store;
 use crate::query::engine::Engine;
@@ -23,13 +23,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The largest message between the processes of a cluster, in bytes.
+/// Maximum size of a message between the processes of a cluster, in bytes.
 const MESSAGE: u32 = 256 << 20;
 
-/// An engine whose queries a cluster runs, in this number of tasks; one without an answer after a time is sent again.
+/// Makes an engine whose queries run on a cluster, in this number of tasks. A query without an answer after a time is sent again.
 ///
 /// # Errors
-/// When the store has no URL; a scheduler that does not answer is told by the first query.
+/// Fails if the store has no URL. If the scheduler does not answer, the first query reports it.
 pub fn connect(scheduler: &str, tasks: usize, store: &Store, retry_after: Duration) -> Result<Engine> {
     let config = SessionConfig::new_with_ballista()
         .with_target_partitions(tasks)
@@ -42,18 +42,18 @@ pub fn connect(scheduler: &str, tasks: usize, store: &Store, retry_after: Durati
 /// Settings of a scheduler.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
-    /// Address to listen at.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Name by which executors reach it.
+    /// Host name by which executors reach the scheduler.
     pub host: String,
-    /// Time without a sign of life after which an executor counts as dead, and its tasks run elsewhere.
+    /// An executor that sends nothing for this time counts as dead, and its tasks run elsewhere.
     pub patience: Duration,
 }
 
-/// Plans queries and hands out their tasks, until the process is ended.
+/// Plans queries and distributes their tasks, until the process is ended.
 ///
 /// # Errors
-/// When the address cannot be used.
+/// Fails if the address is not usable.
 pub async fn schedule(settings: &Scheduler, store: Store) -> Result<()> {
     let config = SchedulerConfig {
         bind_host: settings.listen.ip().to_string(),
@@ -81,17 +81,17 @@ pub async fn schedule(settings: &Scheduler, store: Store) -> Result<()> {
 pub struct Executor {
     /// Host of the scheduler.
     pub scheduler: String,
-    /// Its port.
+    /// Port of the scheduler.
     pub scheduler_port: u16,
-    /// Address at which other executors fetch intermediate results.
+    /// Address from which other executors fetch intermediate results.
     pub listen: SocketAddr,
-    /// Port at which the scheduler hands out tasks.
+    /// Port on which the scheduler distributes tasks.
     pub task_port: u16,
-    /// Name by which others reach it.
+    /// Host name by which other machines reach the executor.
     pub host: String,
-    /// Tasks at the same time.
+    /// Number of parallel tasks.
     pub tasks: usize,
-    /// Memory of all tasks in bytes; more is spilled to the disk.
+    /// Memory of all tasks in bytes; further data is spilled to disk.
     pub memory: u64,
     /// Folder for intermediate results.
     pub work: PathBuf,
@@ -100,7 +100,7 @@ pub struct Executor {
 /// Runs tasks of a scheduler, until the process is ended.
 ///
 /// # Errors
-/// When the scheduler does not answer, or an address cannot be used.
+/// Fails if the scheduler does not answer, or an address is not usable.
 pub async fn execute(settings: &Executor, store: Store) -> Result<()> {
     let work = settings.work.clone();
     let config = ExecutorProcessConfig {

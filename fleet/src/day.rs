@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Day`]: a day of the calendar, the finest time that a dataset knows.
+//! [`Day`]: a calendar day, the resolution of time in a dataset.
 
 use sediment_core::{Error, ErrorCode, Result};
 use std::fmt;
@@ -12,17 +12,17 @@ const SECONDS: u64 = 86_400;
 pub struct Day(pub i32);
 
 impl Day {
-    /// The day of the machine's clock, in UTC.
+    /// Today by the machine's clock, in UTC.
     #[must_use]
     pub fn today() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self((since.as_secs() / SECONDS) as i32)
     }
 
-    /// Reads `YYYY-MM-DD`.
+    /// Parses `YYYY-MM-DD`.
     ///
     /// # Errors
-    /// When it is no day from 1970 to 9999, with the code [`ErrorCode::Usage`].
+    /// Fails with [`ErrorCode::Usage`] if the text is not a day from 1970 to 9999.
     pub fn parse(text: &str) -> Result<Self> {
         let number = |part: &str, digits: usize| {
             let fits = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -33,21 +33,21 @@ impl Day {
         let read = (next(4), next(2), next(2));
         let (Some(year), Some(month @ 1..=12), Some(day @ 1..=31)) = read else { return Err(no_day(text)) };
         let found = Self(days(year, month, day));
-        // A day that the month lacks is written otherwise.
+        // A day that does not exist in the month has a different text when it is written.
         if year < 1970 || found.to_string() != text { Err(no_day(text)) } else { Ok(found) }
     }
 
-    /// Refuses a day after tomorrow: a clock is wrong.
+    /// Rejects a day after tomorrow, because then a clock is wrong.
     ///
     /// # Errors
-    /// When the day is more than one after `today`, with the code [`ErrorCode::Damaged`].
+    /// Fails with [`ErrorCode::Damaged`] if the day is more than one day after `today`.
     pub fn not_in_future(self, today: Self) -> Result<Self> {
         if self.0 <= today.0 + 1 {
             return Ok(self);
         }
         let message = format!("the day {self} is in the future; today is {today}");
         Err(Error::new(ErrorCode::Damaged, message)
-            .with_hint("set the clock of the machine that named the day"))
+            .with_hint("set the clock of the machine that sent the day"))
     }
 }
 
@@ -57,7 +57,7 @@ fn no_day(text: &str) -> Error {
         .with_hint("a day is YYYY-MM-DD, from 1970 on")
 }
 
-/// Days from 1 January 1970; years begin in March here, so that the leap day is the last.
+/// Days from 1 January 1970. Years begin in March here, so that the leap day is the last day.
 fn days(year: i32, month: i32, day: i32) -> i32 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

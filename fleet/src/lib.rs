@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles of many machines and versions: a dataset of Parquet files, queries over it, and an intake.
 //!
-//! [`submission`] reads what somebody sent, [`dataset`] keeps it as rows that add up, [`query`] asks an engine for sums and lets
-//! the library make a profile of them, [`intake`] receives submissions over HTTP, and `cluster` has other machines run queries. The
-//! library of sediment makes the shares of each profile, as exact integers; engines filter, cap and add integers alone.
+//! [`submission`] reads received profiles. [`dataset`] stores them as rows that can be summed. [`query`] lets an engine sum rows, and the library makes a
+//! profile from the sums. [`intake`] receives submissions over HTTP, and `cluster` runs queries on other machines. sediment's library computes the
+//! shares of each profile as exact integers, so engines only filter, cap and add integers.
 
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
 

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-            // Nobody may read it any more.
+            // The reader of standard error may be gone.
             let _ = write!(std::io::stderr(), "sediment-fleet: error: {error}\n{hint}");
             ExitCode::from(if error.code() == sediment_core::ErrorCode::Usage { 2 } else { 1 })
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines for whoever runs the program. A standard error stream that nobody reads any more, or a full disk behind it, stops nothing.
+//! Messages to the user. The program continues if standard error is closed, or is a file on a full disk.
 
 use std::io::Write as _;
 
-/// Writes a warning to the standard error stream.
+/// Writes a warning to standard error.
 pub fn warning(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "sediment-fleet: warning: {text}");
 }

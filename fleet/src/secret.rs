@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Keys`]: digests that only who has the site's secret can make again. The secret is a file outside of the dataset.
+//! [`Keys`]: digests that can be made only with the site's secret. The secret is a file outside the dataset.
 
 use sediment_core::{Error, ErrorCode, Result};
 use sha2::{Digest as _, Sha256};
@@ -7,11 +7,11 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a secret, and of a block of SHA-256.
+/// Size of a secret, and of a block of SHA-256, in bytes.
 const LENGTH: usize = 32;
 const BLOCK: usize = 64;
 
-/// Makes keys of submitters and identities of submissions.
+/// Makes keys of submitters, and identities of submissions.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys([u8; LENGTH]);
 
@@ -21,10 +21,10 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// The file of a dataset's secret: the one that is given, else `DATASET.secret` beside a folder.
+/// File of a dataset's secret: the given file, else `DATASET.secret` next to the dataset's folder.
 ///
 /// # Errors
-/// When a dataset in an object store has none.
+/// Fails if the dataset is in an object store and no file is given.
 pub fn file_of(place: &str, given: Option<&Path>) -> Result<PathBuf> {
     match given {
         Some(path) => Ok(path.to_owned()),
@@ -40,21 +40,21 @@ pub fn file_of(place: &str, given: Option<&Path>) -> Result<PathBuf> {
 }
 
 impl Keys {
-    /// Those of a secret.
+    /// Keys from a secret.
     #[must_use]
     pub fn of(secret: [u8; LENGTH]) -> Self {
         Self(secret)
     }
 
-    /// Reads a secret; a new one is made where there is no file, and `is_new` says that nothing was made with another.
+    /// Reads a secret. If the file does not exist, makes a new secret; `is_new` means that no keys were made with another secret before.
     ///
     /// # Errors
-    /// When the file cannot be read or made, or is none of a secret.
+    /// Fails if the file cannot be read or made, or does not contain a secret.
     pub fn open(path: &Path, is_new: bool) -> Result<Self> {
         let io = |error: std::io::Error| {
             Error::new(ErrorCode::Io, error.to_string())
                 .with_input(path.display().to_string())
-                .with_hint("the dataset's keys of submitters are made with this file: put it back, or name it with --secret")
+                .with_hint("the dataset's keys of submitters were made with this file: put it back, or name it with --secret")
         };
         if is_new && !path.exists() {
             let mut secret = [0; LENGTH];
@@ -68,7 +68,7 @@ impl Keys {
             });
             match written {
                 Ok(()) => return Ok(Self(secret)),
-                // Another program made it at this moment.
+                // Another program made the file at this moment.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io(error)),
             }
@@ -85,7 +85,7 @@ impl Keys {
         })
     }
 
-    /// HMAC-SHA256 of parts, each with its length.
+    /// HMAC-SHA256 of the parts; each part is preceded by its length.
     fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         let padded = |pad: u8| {
             let mut block = [pad; BLOCK];
@@ -104,20 +104,20 @@ impl Keys {
         outer.finalize().into()
     }
 
-    /// Opaque key of a submitter, by the name that the site gave.
+    /// Opaque key of a submitter, from the name that the site gave.
     #[must_use]
     pub fn submitter(&self, name: &str) -> String {
         hexadecimal(&self.digest(&[b"submitter", name.as_bytes()])[..8])
     }
 
-    /// Identity of a submission: the same bytes of the same submitter are one.
+    /// Identity of a submission: equal bytes of the same submitter have the same identity.
     #[must_use]
     pub fn identity(&self, submitter: &str, bytes: &[u8]) -> u128 {
         let digest = self.digest(&[b"submission", submitter.as_bytes(), bytes]);
         digest.iter().take(16).fold(0, |number, byte| (number << 8) | u128::from(*byte))
     }
 
-    /// What a dataset keeps, to tell another secret.
+    /// Digest that a dataset stores, to detect a different secret.
     #[must_use]
     pub fn check(&self, dataset: &str) -> String {
         hexadecimal(&self.digest(&[b"dataset", dataset.as_bytes()])[..8])
@@ -155,7 +155,7 @@ mod tests {
         assert_ne!(one.submitter("alice"), other.submitter("alice"));
         assert_ne!(one.identity("a", b"bc"), one.identity("ab", b"c"));
         assert_ne!(one.check("x"), one.submitter("x"));
-        // HMAC of RFC 4231, with a length in front of its part: the digest is not that of the text alone.
+        // HMAC of RFC 4231, but the length comes before the text, so the digest differs from RFC 4231.
         assert_ne!(one.digest(&[b"Hi There"]), one.digest(&[b"Hi ", b"There"]));
     }
 }

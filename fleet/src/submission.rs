@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Submission`]: a profile that somebody sent, validated by the reader of profiles and brought to shares.
+//! [`Submission`]: a received profile, validated by the profile reader and converted to shares.
 
 use crate::day::Day;
 use sediment_core::profile::merge::into_shares;
@@ -8,26 +8,26 @@ use sediment_core::profile::{Profile, SHARE_TOTAL, text};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 
-/// Numbers of a submission lie below this: they fit 18 decimal digits. Sums of fewer than 10^10 fit the engines' 28.
+/// Numbers of a submission are below this limit, so they fit 18 decimal digits. Sums of fewer than 10^10 numbers fit the engines' 28 digits.
 pub const LARGEST_NUMBER: u128 = 1_000_000_000_000_000_000;
 
-/// The longest name of a package, version, host class, recorder or architecture, in bytes.
+/// Maximum length of the name of a package, version, host class, recorder or architecture, in bytes.
 pub const LONGEST_WORD: usize = 120;
-/// Recordings that one submission may be of.
+/// Maximum number of recordings in one submission.
 pub const MOST_INPUTS: u128 = 1_000_000_000;
-/// Rows of one submission: functions, calls, affinities, blocks.
+/// Maximum number of rows in one submission: functions, calls, affinities and blocks together.
 pub const MOST_ROWS: usize = 4_000_000;
-/// The largest function, in bytes.
+/// Maximum size of a function, in bytes.
 const LARGEST_FUNCTION: u64 = 1 << 30;
-/// Shares that rounding adds to one number of a merged profile at most.
+/// Maximum number of shares that rounding adds to one number of a merged profile.
 const MOST_ROUNDED: u128 = 1000;
 
-/// Who sent a profile, and when. None of it stands in the profile.
+/// Submitter and day of a profile. The profile itself does not contain them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Opaque key of the submitter, for caps: 16 hexadecimal digits.
     pub submitter: String,
-    /// Class of the host, as the site names it.
+    /// Host class, named by the site.
     pub host_class: String,
     /// Day of receipt.
     pub day: Day,
@@ -36,21 +36,21 @@ pub struct Origin {
 /// A valid profile, in shares.
 #[derive(Debug)]
 pub struct Submission {
-    /// The profile as merging alone makes it.
+    /// The profile after a merge of this profile alone.
     pub profile: Profile,
-    /// Its rows.
+    /// Rows of the profile.
     pub rows: Vec<ProfileRow>,
-    /// Name of the package that most of its functions are of.
+    /// Name of the package with most functions.
     pub package: String,
-    /// That package's version.
+    /// Version of this package.
     pub version: String,
-    /// What was counted.
+    /// Sums of the counted events.
     pub sums: Sums,
-    /// True if it had counters of instrumentation, which a dataset does not keep.
+    /// True if the profile had counters of instrumentation, which a dataset does not store.
     pub had_counters: bool,
 }
 
-/// Sums of what a submission counts, whatever totals it claims. A policy that lets submitters count alike divides by them.
+/// Sums of a submission's counts, independent of the totals that it claims. A policy in which submitters count alike divides by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums {
     /// Calls.
@@ -59,12 +59,12 @@ pub struct Sums {
     pub near: u128,
     /// Samples of functions.
     pub samples: u128,
-    /// Counts of blocks: their total, which the door holds them to.
+    /// Counts of blocks: their claimed total. The checks of a submission limit it by the counts.
     pub blocks: u128,
 }
 
 impl Sums {
-    /// Adds up rows.
+    /// Sums the rows.
     fn of(rows: &[ProfileRow]) -> Self {
         let mut sums = Self::default();
         for row in rows {
@@ -75,13 +75,13 @@ impl Sums {
                 RowKind::BlocksTotal => &mut sums.blocks,
                 _ => continue,
             };
-            // Fewer than 2^23 numbers below 2^104: the door has seen both.
+            // Cannot overflow: the checks of a submission allow fewer than 2^23 numbers, each below 2^104.
             *sum = sum.saturating_add(row.weight.unwrap_or(0));
         }
         sums
     }
 
-    /// Adds those of another submission.
+    /// Adds the counts of another submission.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.near += other.near;
@@ -94,7 +94,7 @@ impl Sums {
     }
 }
 
-/// Name and version that a caller knows better than the profile.
+/// Name and version that the caller gives in place of the profile's.
 #[derive(Debug, Clone, Default)]
 pub struct Named {
     /// Name of the package.
@@ -104,11 +104,11 @@ pub struct Named {
 }
 
 impl Submission {
-    /// Reads and validates a profile.
+    /// Parses and validates a profile.
     ///
     /// # Errors
-    /// Those of the profile's reader; when it has no function, names no package, claims what cannot be, or holds numbers beyond
-    /// [`LARGEST_NUMBER`].
+    /// Returns errors of the profile reader. Fails if the profile has no function, names no package, contains impossible claims, or has numbers
+    /// above [`LARGEST_NUMBER`].
     pub fn read(bytes: &[u8], named: &Named) -> Result<Self> {
         let (profile, _skipped) = text::parse(bytes)?;
         if profile.function_count() == 0 {
@@ -147,12 +147,12 @@ impl Submission {
     }
 }
 
-/// Why a submission is refused at the door.
+/// Reason to reject a submission.
 fn refused(message: &str) -> Error {
     Error::new(ErrorCode::Damaged, message.to_owned())
 }
 
-/// Refuses sizes and names of recorders that none has. The reader leaves out long names of functions and libraries.
+/// Rejects sizes and recorder names that cannot be real. The reader already leaves out long names of functions and libraries.
 fn check_names(profile: &Profile) -> Result<()> {
     let sizes = profile.functions().into_iter().filter_map(|function| profile.facts(function).size);
     if sizes.max().is_some_and(|size| size > LARGEST_FUNCTION) {
@@ -166,7 +166,7 @@ fn check_names(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// Refuses claims that contradict what was counted. The rows are in shares.
+/// Rejects claims that contradict the counts. The rows are in shares.
 fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
     if rows.len() > MOST_ROWS {
         return Err(refused(&format!(
@@ -181,7 +181,7 @@ fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
         ))
         .with_hint("send recordings one by one"));
     }
-    // Each number was rounded once for each recording, and none of them below 1.
+    // Each number was rounded once for each recording, and is at least 1.
     let rounded = inputs.clamp(1, MOST_ROUNDED);
     for (kind, total, what) in [
         (RowKind::Call, profile.total, "counts of calls add up to more than total"),
@@ -193,17 +193,17 @@ fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
         if sum > total.saturating_add(number * rounded) {
             let hundredths = sum.saturating_mul(100).checked_div(total).unwrap_or(u128::MAX);
             return Err(refused(&format!("{what} says: {}.{:02} times", hundredths / 100, hundredths % 100))
-                .with_hint("a total is of all that was counted; a recorder that writes less is broken"));
+                .with_hint("the total must include everything that was counted; the recorder is broken"));
         }
     }
-    // Who has many recordings says so: caps and coverage count by this.
+    // Submissions of many recordings must contain their number, because caps and coverage count by it.
     if profile.total > inputs.saturating_mul(SHARE_TOTAL).saturating_mul(MOST_ROUNDED) {
-        return Err(refused("the total is of more recordings than inputs says"));
+        return Err(refused("the total belongs to more recordings than `inputs` contains"));
     }
     Ok(())
 }
 
-/// Name and version of the package of most functions; of equals the first.
+/// Name and version of the package with most functions; if several have equally many, the first.
 fn package_of(profile: &Profile) -> Result<(String, String)> {
     let mut functions: BTreeMap<&str, usize> = BTreeMap::new();
     for function in profile.functions() {
@@ -220,7 +220,7 @@ fn package_of(profile: &Profile) -> Result<(String, String)> {
     Ok(split_package(package))
 }
 
-/// Name and version of `NAME-VERSION-RELEASE`, or of `NAME-VERSION`.
+/// Name and version from `NAME-VERSION-RELEASE` or `NAME-VERSION`.
 fn split_package(package: &str) -> (String, String) {
     let is_number = |part: &str| part.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     let parts: Vec<(usize, &str)> =
@@ -273,9 +273,9 @@ mod tests {
         let of_blocks =
             of("unit=calls, total=1, blocks_total=3", "a [blocks=\"8f3a90c1:1=2 2=2\"]; a -> b [count=1];");
         assert!(said(&of_blocks).unwrap_err().contains("more than blocks_total says"));
-        // Calls that lead elsewhere are in the total.
+        // The total includes calls into other files.
         assert_eq!(said(&of("unit=calls, total=100", "a -> b [count=1];")), Ok(()));
-        // Rounding of merged recordings.
+        // Tolerance for rounding in merged recordings.
         assert_eq!(said(&of("unit=share, total=3, inputs=2", "a -> b [count=2]; a -> c [count=2];")), Ok(()));
     }
 

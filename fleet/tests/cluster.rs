@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queries on a cluster: a scheduler and executors as processes on loopback. What they answer is what one process answers, to the byte.
+//! Queries on a cluster: a scheduler and executors as processes on loopback. Their answers equal the answers of one process byte for byte.
 
 #![cfg(feature = "cluster")]
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{ingest, merge_of, merged_by_core, run, write};
 
-/// Processes of a cluster; they end with it.
+/// Processes of a cluster, which end when this is dropped.
 struct Cluster {
     scheduler: String,
     processes: Vec<Child>,
@@ -94,14 +94,14 @@ fn a_cluster_answers_as_one_process_does() {
             assert_eq!(run(&[view, &dataset, "--cluster", &cluster.scheduler]), run(&[view, &dataset]));
         }
         if executors == 3 {
-            // The scheduler does not know yet that it is gone.
+            // The scheduler does not know yet that the executor is gone.
             let mut dead = cluster.processes.pop().unwrap();
             dead.kill().unwrap();
             dead.wait().unwrap();
             assert_eq!(cluster.merged(&dataset, folder.path(), &policy), ruled);
         }
     }
-    // Tables that were written for the cluster are gone.
+    // Tables that were written for the cluster are removed.
     assert_eq!(std::fs::read_dir(Path::new(&dataset).join("queries")).unwrap().count(), 0);
     assert!(run(&["fsck", &dataset]).ends_with(" 0 faults\n"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Datasets in folders: equal to the core's merge, whole after interruptions, forgetting, checked.
+//! Datasets in folders: equal to the library's merge, complete after interruptions, with forgetting and checks.
 
 mod support;
 
@@ -29,7 +29,7 @@ impl Place {
         self.folder.path()
     }
 
-    /// A dataset of these profiles, and their files.
+    /// A dataset of these profiles, and the profiles' files.
     fn of(numbers: std::ops::Range<u64>) -> (Self, Vec<PathBuf>) {
         let place = Self::new();
         let files = write(&place.path().join("profiles"), numbers);
@@ -44,7 +44,7 @@ fn a_merge_without_policy_is_that_of_the_core() {
     let core = merged_by_core(&files);
     assert_eq!(merge_of(&place.dataset, place.path(), &[]), core);
     assert_eq!(merge_of(&place.dataset, place.path(), &["--threads", "1"]), core);
-    // In another order, in several steps, and joined.
+    // In another order, in several steps, and combined.
     let other = Place::new();
     files.reverse();
     for (at, part) in files.chunks(17).enumerate() {
@@ -91,7 +91,7 @@ fn duplicates_count_once_and_an_interrupted_run_is_taken_up() {
     std::fs::remove_file(broken).unwrap();
     assert!(ingest(&place.dataset, &folder).starts_with("added 20 submissions"));
     assert!(ingest(&place.dataset, &folder).starts_with("added 0 submissions"));
-    // The same bytes of another submitter are another submission.
+    // The same bytes from another submitter are another submission.
     std::fs::create_dir_all(folder.join("other/desktop/2026-10-01")).unwrap();
     std::fs::copy(&files[0], folder.join("other/desktop/2026-10-01/copy.gv")).unwrap();
     assert!(ingest(&place.dataset, &folder).starts_with("added 1 submissions"));
@@ -116,7 +116,7 @@ fn weighed_classes_are_those_of_the_core() {
         classes.entry(weight).or_default().push(path.clone());
     }
     assert_eq!(classes.len(), 4);
-    // Each class is added up, then weighed.
+    // Each class is summed first, then weighted.
     let sums: Vec<(Profile, Weight)> = classes
         .iter()
         .map(|(weight, files)| {
@@ -133,7 +133,7 @@ fn weighed_classes_are_those_of_the_core() {
 #[test]
 fn caps_weights_and_a_minimum_of_submitters() {
     let (place, files) = Place::of(0..70);
-    // One submitter floods: with a cap, no more of it counts.
+    // One submitter floods the dataset. With a cap, only its newest recordings count.
     let flood = place.path().join("flood");
     std::fs::create_dir_all(flood.join("s0/desktop/2026-10-05")).unwrap();
     for number in 0..200 {
@@ -147,7 +147,7 @@ fn caps_weights_and_a_minimum_of_submitters() {
         |text: &str| text.split("total=").nth(1).unwrap().split(',').next().unwrap().parse::<u128>().unwrap();
     assert_eq!(total(&before), total(&after));
     assert_eq!(total(&merge_of(&place.dataset, place.path(), &[])), 270 * 1_000_000_000_000_000);
-    // Weights are applied by the library, to sums of classes.
+    // The library applies weights to the sums of classes.
     let half = merge_of(
         &place.dataset,
         place.path(),
@@ -156,7 +156,7 @@ fn caps_weights_and_a_minimum_of_submitters() {
     assert_eq!(total(&half), 135 * 1_000_000_000_000_000);
     let young = merge_of(&place.dataset, place.path(), &["--half-life", "1", "--until", "2026-10-05"]);
     assert!(total(&young) < total(&merge_of(&place.dataset, place.path(), &[])));
-    // Seven submitters have all functions of the program; `only_N` is of one or two.
+    // Seven submitters have all functions of the program; one or two of them have `only_N`.
     let common = merge_of(&place.dataset, place.path(), &["--min-submitters", "7", "--before", "2026-10-05"]);
     assert!(common.contains("\"f11\"") && !common.contains("\"only_"), "{common}");
     let of_all = merged_by_core(&files);
@@ -187,7 +187,7 @@ fn what_is_forgotten_is_gone() {
     let (place, files) = Place::of(0..42);
     let outliers = run(&["outliers", &place.dataset]);
     assert_eq!(outliers.lines().count(), 8, "{outliers}");
-    // The submitters of the dataset, by what remains without each.
+    // Finds each submitter of the dataset by removing it and looking at the rest.
     let rest: Vec<PathBuf> =
         files.iter().filter(|path| !path.to_str().unwrap().contains("2026-10-01")).cloned().collect();
     run(&["forget", &place.dataset, "--before", "2026-10-02"]);
@@ -204,10 +204,10 @@ fn what_is_forgotten_is_gone() {
         merged_by_core(&rest)
     };
     assert!((0..7).any(|submitter| without(submitter) == merged));
-    // Names that nobody else uses went, too.
+    // Names that nobody else uses are removed, too.
     let left = text::parse(merged.as_bytes()).unwrap().0;
     assert_eq!(names(&place.dataset), names_of(&left));
-    // Files of earlier snapshots go once nobody is to read them.
+    // Files of earlier snapshots are removed when nobody reads them any more.
     let listed: usize = ["facts", "blocks", "submissions"]
         .map(|table| run(&["files", &place.dataset, table]).lines().count())
         .iter()
@@ -229,7 +229,7 @@ fn what_is_forgotten_is_gone() {
     refused(&["forget", &place.dataset], 2);
 }
 
-/// Names of functions that the tables have.
+/// Names of functions in the tables.
 fn names(dataset: &str) -> BTreeSet<String> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let dictionary = runtime.block_on(async { Dataset::open(dataset).await.unwrap().dictionary().await });
@@ -241,7 +241,7 @@ fn names_of(profile: &Profile) -> BTreeSet<String> {
     profile.functions().into_iter().map(|function| profile.key(function).name.clone()).collect()
 }
 
-/// A submitter is forgotten again and again, while others add profiles with the same names and with their own.
+/// A submitter is forgotten repeatedly, while others add profiles with the same names and with their own names.
 #[test]
 fn names_that_writers_use_meanwhile_are_not_forgotten() {
     let place = Place::new();
@@ -269,7 +269,7 @@ fn names_that_writers_use_meanwhile_are_not_forgotten() {
             .collect();
         for number in 0.. {
             let file = place.path().join(format!("gone{number}.gv"));
-            // Names of the writers, too.
+            // Names of the writers are removed, too.
             std::fs::write(&file, profile(100 + number)).unwrap();
             run(&["ingest", &place.dataset, file.to_str().unwrap(), "--submitter", "gone"]);
             run(&["forget", &place.dataset, "--submitter", &gone]);
@@ -284,7 +284,7 @@ fn names_that_writers_use_meanwhile_are_not_forgotten() {
     assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
 }
 
-/// A table that an earlier version made lacks a column: who writes adds it.
+/// A table of an earlier version lacks a column, and the next writer adds it.
 #[test]
 fn tables_get_columns_that_they_lack() {
     let (place, mut files) = Place::of(0..3);
@@ -336,7 +336,7 @@ fn other_schemas_secrets_and_missing_datasets_are_told() {
     assert!(refused(&["ingest", &place.dataset, file], 1).contains("put it back"));
     std::fs::write(&secret, kept).unwrap();
     run(&["ingest", &place.dataset, file]);
-    // As versions without Delta tables left it.
+    // The state that versions without Delta tables left.
     let old = place.path().join("old");
     std::fs::create_dir_all(old.join("manifest")).unwrap();
     std::fs::write(old.join("manifest/000000000001.json"), "{\"schema\": 1}").unwrap();
@@ -368,7 +368,7 @@ fn what_a_dataset_has_is_for_its_user_alone() {
     }
 }
 
-/// Three programs add at once, while others join and remove files; each merge meanwhile is of whole submissions.
+/// Three programs add at the same time, while others combine and remove files. Each merge meanwhile contains only complete submissions.
 #[test]
 fn writers_readers_and_maintenance_at_once() {
     let (place, mut files) = Place::of(0..10);
@@ -399,7 +399,7 @@ fn writers_readers_and_maintenance_at_once() {
             let total = |text: &str| {
                 text.split("total=").nth(1).unwrap().split(',').next().unwrap().parse::<u128>().unwrap()
             };
-            // Shares of whole submissions.
+            // Shares of complete submissions.
             assert_eq!(total(&merged) % 1_000_000_000_000_000, 0);
             assert!(total(&merged) >= total(&whole));
             run(&["compact", &place.dataset, "--files", "3"]);
@@ -433,7 +433,7 @@ fn damaged_files_are_named_and_can_be_skipped() {
     assert!(run(&["ingest", &place.dataset, &folder]).contains("added 1 submissions"));
 }
 
-/// DuckDB reads the tables by their Delta logs, after files were replaced and a checkpoint was made, with the SQL of the page.
+/// DuckDB reads the tables through their Delta logs, after files were replaced and a checkpoint was made, with the SQL of the page.
 #[test]
 fn another_engine_reads_the_tables() {
     let modules = Command::new("python3").args(["-c", "import duckdb, duckdb_ext"]).output();
@@ -462,7 +462,7 @@ fn another_engine_reads_the_tables() {
     let text = String::from_utf8(output.stdout).unwrap();
     let (rows, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('{'));
     assert_eq!(text::print(&assembled(&rows)), merged_by_core(&files));
-    // All in one class have the same sums; the program and its library have more than twenty calls.
+    // All in one class have equal sums; the program and its library have more than twenty calls.
     assert_eq!(others[0].parse::<usize>().unwrap(), rows.len());
     assert_eq!(others.len(), 21, "{others:?}");
 }
@@ -494,7 +494,7 @@ fn assembled(rows: &[&str]) -> Profile {
     assembly.finish().unwrap()
 }
 
-/// The files of a dataset hold no more of a submitter than the profile and an opaque key.
+/// The files of a dataset contain only the profile and an opaque key of a submitter.
 #[test]
 fn names_of_submitters_and_paths_are_in_no_file() {
     let place = Place::new();
@@ -517,7 +517,7 @@ fn names_of_submitters_and_paths_are_in_no_file() {
             );
         }
     }
-    // Parquet packs its pages: ask the tables, too.
+    // Parquet compresses its pages, so the tables are also searched.
     let coverage = run(&["coverage", &place.dataset]);
     assert!(coverage.contains("prog\t1."), "{coverage}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What strangers send: whatever it is, its weight is bounded, and it stops no merge.
+//! Submissions of strangers: their weight is always limited, and they never prevent a merge.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use support::{LAYOUT, fleet, merge_alike, merge_of, run};
 
-/// Calls of a profile of the package `web`, whose total is that of its calls.
+/// Calls of a profile of the package `web`. The profile's total is the sum of its calls.
 fn of_calls(calls: &[(String, String, u64)], graph: &str) -> String {
     let total: u64 = calls.iter().map(|(_, _, count)| count).sum();
     let mut text = format!(
@@ -35,7 +35,7 @@ fn honest(number: u64) -> String {
     of_calls(&calls, "")
 }
 
-/// Anything that the door lets in.
+/// Profiles that pass the checks of a submission.
 fn attack(random: &mut Generator) -> String {
     let edges = 1 + random.below(200);
     let largest = 10u64.pow(1 + random.below(12) as u32);
@@ -61,7 +61,7 @@ fn ingest(dataset: &str, folder: &Path) {
     run(&["ingest", dataset, folder.to_str().unwrap(), "--layout", LAYOUT]);
 }
 
-/// Shares of calls of all.
+/// Share of each call in all calls.
 fn edges(profile: &str) -> BTreeMap<(String, String), f64> {
     let (profile, _) = text::parse(profile.as_bytes()).unwrap();
     let name = |function| profile.key(function).name.clone();
@@ -102,7 +102,7 @@ fn some_submitters_of_many_move_no_call_by_more_than_their_part() {
         }
         let sum: f64 = after.values().sum();
         assert!((sum - 1.0).abs() < 1e-6, "{sum}");
-        // Caps and weights come on top.
+        // Caps and weights are applied in addition.
         let ruled = edges(&merge_alike(&dataset, folder.path(), &["--weigh-host-class", "server=0.5"]));
         assert!(ruled.iter().all(|(call, share)| (share - after[call]).abs() < 1e-9));
         let marked = run(&["outliers", &dataset, "--most", "100"]);
@@ -133,7 +133,7 @@ fn forged_claims_are_refused_at_the_door() {
     }
 }
 
-/// A package whose name would make a long name of a file; every name is as long as it may be.
+/// A package whose name would make a long file name. Every name has its maximum length.
 #[test]
 fn long_names_are_in_no_name_of_a_file() {
     let folder = tempfile::tempdir().unwrap();

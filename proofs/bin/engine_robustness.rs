@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of worse profiles for the affinity layout and its peers: misses replayed over a run that was not recorded. Prints Markdown.
+//! Cost of worse profiles for the affinity layout, CDSort and C3: replayed misses of a run that was not recorded. Prints Markdown.
 //!
-//! Run by `scripts/prove engine-robustness`, with PROGRAM PROFILE BINARY RECORDED-TRACE OTHER-TRACE, once or several times.
-#![allow(clippy::print_stdout)] // the table is what it is for
-#![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
+//! `scripts/prove engine-robustness` runs this with PROGRAM PROFILE BINARY RECORDED-TRACE OTHER-TRACE, once or several times.
+#![allow(clippy::print_stdout)] // this program prints a table
+#![allow(clippy::unwrap_used)] // a proof that cannot run must fail
 
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
@@ -17,11 +17,11 @@ use sediment_read::trace::file;
 use std::fs::read;
 use std::process::ExitCode;
 
-/// Entries of the TLBs that are replayed; the ratio of misses is the geometric mean over them.
+/// Entries of the replayed TLBs. The ratio of misses is the geometric mean over them.
 const ENTRIES: [u32; 5] = [32, 48, 64, 96, 128];
-/// Samples of each random degradation; their mean is shown.
+/// Samples of each random degradation; the table shows their mean.
 const DRAWINGS: u64 = 3;
-/// Threshold: misses of the affinity layout over those of the better of CDSort and C3 with the same worse profile.
+/// Limit of the misses of the affinity layout, divided by the misses of the better of CDSort and C3 with the same worse profile.
 const CLAIM: f64 = 1.0;
 
 /// Degradation of a profile.
@@ -115,13 +115,13 @@ fn mean_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     (logs.sum::<f64>() / ours.len() as f64).exp()
 }
 
-/// Number of events left of `weight` when one of `of` is sampled.
+/// Number of sampled events of `weight` if on average one event in `of` is sampled.
 fn sampled(weight: u64, of: u64, numbers: &mut Generator) -> u64 {
     let mean = weight as f64 / of as f64;
     if mean > 100.0 {
         return (mean + mean.sqrt() * numbers.normal()).round().max(0.0) as u64;
     }
-    // The number of events with exponential gaps until the mean is used up.
+    // Gaps between samples are exponential; counts them until the mean is used up.
     let (mut left, mut seen) = (mean, 0);
     loop {
         left += (1.0 - numbers.unit()).ln();
@@ -136,7 +136,7 @@ fn weighted(graph: &CallGraph, mut weight: impl FnMut(u64) -> u64) -> CallGraph 
     rebuilt(graph, |edge| weight(edge.weight))
 }
 
-/// The graph with other weights of its call and affinity edges. The weight of a function is then that of its calls.
+/// The graph with other weights of its call and affinity edges. The weight of a function is the sum of its calls.
 fn rebuilt(graph: &CallGraph, mut weight: impl FnMut(&CallEdge) -> u64) -> CallGraph {
     let mut other =
         |edges: &[CallEdge]| edges.iter().map(|edge| CallEdge { weight: weight(edge), ..*edge }).collect();

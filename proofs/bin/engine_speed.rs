@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time of the affinity layout for a profile alone, on generated graphs of up to a million functions. Prints Markdown.
+//! Time of the affinity layout from a profile alone, on generated graphs of up to a million functions. Prints Markdown.
 //!
-//! Run by `scripts/prove layout-speed`: each graph in a process of its own, so that its peak memory is its own.
-#![allow(clippy::print_stdout)] // the table is what it is for
-#![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
+//! `scripts/prove layout-speed` runs this. Each graph is measured in a separate process, because peak memory is per process.
+#![allow(clippy::print_stdout)] // this program prints a table
+#![allow(clippy::unwrap_used)] // a proof that cannot run must fail
 
 use sediment_order::model::{Geometry, score};
 use sediment_order::order::algorithms::affinity;
@@ -31,14 +31,14 @@ const GRAPHS: &[(Shape, u32, usize, usize)] = &[
     (Shape::Program, 60_000, 120_000, 1_500_000),
 ];
 
-/// Of the graphs of a claim: the most seconds, and the order that must not have the better score.
+/// For the graphs of a claim: the limit in seconds, and the order that must not have a better score.
 const CLAIMS: &[(Shape, u32, usize, f64, &str)] =
     &[(Shape::Program, 60_000, 240_000, 0.5, "cdsort"), (Shape::Program, 1_000_000, 10_000_000, 10.0, "c3")];
-/// The most bytes of a process, its graph included.
+/// Limit of a process's memory in bytes, including its graph.
 const MOST_MEMORY: u64 = 4 << 30;
-/// Runs by number of calls; the fastest counts, and long ones need fewer.
+/// Number of runs, by the number of calls. The fastest run counts, and long runs need fewer repetitions.
 const REPEATS: [(usize, usize); 2] = [(1_000_000, 9), (usize::MAX, 3)];
-/// Exit code of the process of one graph if only its time exceeds the claim.
+/// Exit code of the process of one graph if only its time exceeds the limit.
 const TOO_SLOW: u8 = 3;
 
 fn main() -> ExitCode {
@@ -112,7 +112,7 @@ fn one(shape: Shape, functions: u32, calls: usize, affinity: usize) -> ExitCode 
     }
 }
 
-/// Bytes that this process held at most.
+/// Peak memory of this process in bytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Error rates of `eval`: simulated experiments with a known truth, under a fixed seed. Prints Markdown; fails when a claim does
-//! not hold. Run by `proofs/scripts/eval-errors`.
-#![allow(clippy::print_stdout)] // the table is what it is for
+//! Error rates of `eval`: simulated experiments with known differences and a fixed seed. Prints Markdown; fails if a claim does not hold.
+//! `proofs/scripts/eval-errors` runs this.
+#![allow(clippy::print_stdout)] // this program prints a table
 
 #[path = "../../crates/sediment-eval/tests/eval/simulated.rs"]
 mod simulated;
@@ -16,7 +16,7 @@ const SEED: u64 = 20_261_122;
 const EXPERIMENTS: u64 = 2000;
 const MARGIN: f64 = 0.01;
 
-/// Verdicts of a series of experiments on one world, in counts.
+/// Numbers of verdicts in a series of experiments with one kind of simulated machine.
 #[derive(Default)]
 struct VerdictTally {
     faster: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Four published comparisons of builds, imported as printed: every figure next to its source's, what does not follow from the source's own
-//! means, and what its authors did not see. Prints Markdown; fails when a claim does not hold. Run by
-//! `proofs/scripts/eval-seeds`.
-#![allow(clippy::print_stdout)] // the tables are what it is for
-#![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
+//! Four published comparisons of builds, imported as printed: each figure next to the published figure, claims that do not follow from the published means,
+//! and effects that the authors missed. Prints Markdown; fails if a claim does not hold.
+//! `proofs/scripts/eval-seeds` runs this.
+#![allow(clippy::print_stdout)] // this program prints tables
+#![allow(clippy::unwrap_used)] // a proof that cannot run must fail
 
 #[path = "../../crates/sediment-eval/tests/eval/seeds.rs"]
 #[allow(dead_code)] // the tests use the rest
@@ -34,7 +34,7 @@ fn test(effect: Option<Effect>) -> String {
     effect.map_or_else(|| "–".to_owned(), |e| format!("{:.3} | {:.2} | {}", 0.0 - e.t, e.freedom, p(e.p)))
 }
 
-/// A list of claims, each with whether it holds.
+/// A list of claims, and whether each holds.
 #[derive(Default)]
 struct Claims(Vec<(&'static str, bool)>);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times links of programs that differ by padding, with planted changes, and counts how often the judge is right about them. Run by
-//! `proofs/scripts/judge`.
+//! Times links of programs that differ by padding, with planted changes, and counts how often the judge is right. `proofs/scripts/judge` runs
+//! this.
 //!
 //! ```text
 //! judge_coverage time TABLE ROUNDS LAYOUT… -- PROGRAM ARGUMENT…    PROGRAM is replaced by each layout; then it runs itself
 //! judge_coverage judge FILE LAYOUT… -- PROGRAM ARGUMENT…           the first half of the layouts before, the other after; writes the sentence
 //! judge_coverage compare TABLE…                                    prints shares, for a Markdown table
 //! ```
-#![allow(clippy::print_stdout)] // the figures are what it is for
-#![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
+#![allow(clippy::print_stdout)] // this program prints figures
+#![allow(clippy::unwrap_used)] // a proof that cannot run must fail
 
 use sediment_core::random::Generator;
 use sediment_measure::judge::{self, Answer};
@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// What is planted, in parts of a run without.
+/// Planted changes, as parts of the time of an unchanged run.
 const PLANTED: [f64; 4] = [0.0, 0.01, 0.02, 0.05];
-/// Processor time of one value, in seconds.
+/// CPU time of one value, in seconds.
 const LEAST: f64 = 0.06;
-/// Time of a judgement.
+/// Duration of a judgement.
 const TIME: Duration = Duration::from_secs(60);
-/// Layouts of each build in a comparison, and comparisons of each program and change.
+/// Number of layouts of each build in a comparison, and number of comparisons of each program and change.
 const LAYOUTS: usize = 5;
 const COMPARISONS: u64 = 40;
 
@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// Processor seconds of a fresh copy of a layout that takes so many nanoseconds more.
+/// CPU seconds of a fresh copy of a layout that takes this number of nanoseconds longer.
 fn run(layout: &str, arguments: &[String], nanoseconds: u64) -> f64 {
     let folder = env::current_dir().unwrap();
     let copy = folder.join("copy");
@@ -57,12 +57,12 @@ fn run(layout: &str, arguments: &[String], nanoseconds: u64) -> f64 {
     (ended.usage.user + ended.usage.system).as_secs_f64()
 }
 
-/// Times that a layout runs for one value.
+/// Number of runs of a layout for one value.
 fn often(seconds: f64) -> usize {
     (LEAST / seconds).ceil().clamp(1.0, 50.0) as usize
 }
 
-/// Writes the judge's sentence on the second half of the layouts against the first.
+/// Writes the judge's sentence about the second half of the layouts against the first half.
 fn judge_layouts(file: &str, layouts: &[String], arguments: &[String]) {
     let half = layouts.len() / 2;
     let run = |at: usize| run(&layouts[at], arguments, 0);
@@ -77,7 +77,7 @@ fn judge_layouts(file: &str, layouts: &[String], arguments: &[String]) {
     fs::write(file, judgement.sentence(began.elapsed())).unwrap();
 }
 
-/// Writes a table: planted nanoseconds of each change, and a line for each round, change and layout, with seconds of a run.
+/// Writes a table: planted nanoseconds of each change, and a line for each round, change and layout with the seconds of a run.
 fn time(table: &str, rounds: usize, layouts: &[String], arguments: &[String]) {
     let mean = |of: &dyn Fn() -> f64, times: usize| (0..times).map(|_| of()).sum::<f64>() / times as f64;
     let without = mean(&|| run(&layouts[0], arguments, 0), 10);
@@ -132,7 +132,7 @@ impl Timings {
     }
 }
 
-/// What came of comparisons.
+/// Results of comparisons.
 #[derive(Default, Clone, Copy)]
 struct Outcomes {
     all: f64,
@@ -156,7 +156,7 @@ impl Outcomes {
     }
 }
 
-/// Compares builds with two planted changes in drawn layouts and rounds.
+/// Compares builds with two planted changes, with randomly drawn layouts and rounds.
 fn counts(timings: &Timings, before: usize, after: usize, random: &mut Generator) -> Outcomes {
     let mut counts = Outcomes::default();
     let cost = |change: usize| timings.without() + timings.planted[change];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! C3 and CDSort against lld 19 on the same graphs: time, and whether the orders are equal. Prints Markdown.
+//! C3 and CDSort compared with lld 19 on the same graphs: time, and equality of the orders. Prints Markdown.
 //!
-//! Run by `scripts/prove layout-speed`. Needs `ld.lld-19` and `as`.
-#![allow(clippy::print_stdout)] // the table is what it is for
-#![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
+//! `scripts/prove layout-speed` runs this. Needs `ld.lld-19` and `as`.
+#![allow(clippy::print_stdout)] // this program prints a table
+#![allow(clippy::unwrap_used)] // a proof that cannot run must fail
 
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use sediment_order::order::algorithms::{AlgorithmOptions, algorithm};
@@ -21,10 +21,10 @@ const GRAPHS: &[(Shape, u32, usize)] = &[
     (Shape::Ties, 60_000, 240_000),
 ];
 
-/// Runs of each side, interleaved; the fastest counts, as other load only slows a run down.
+/// Number of alternating runs of each program. The fastest counts, because other load only slows down a run.
 const REPEATS: usize = 3;
 
-/// The graph that the claims are about, and the seconds that each algorithm may take on it.
+/// The graph of the claims, and the limit in seconds for each algorithm on it.
 const CLAIMED: (Shape, u32) = (Shape::Program, 60_000);
 const CLAIMS: [(&str, f64); 2] = [("c3", 0.1), ("cdsort", 2.0)];
 
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Seconds of lld, seconds of ours, and whether every function stands at the same place.
+/// Seconds of lld, seconds of sediment, and whether every function has the same position.
 fn race(graph: &CallGraph, reference: &Reference<'_>, ours: &str, theirs: &str) -> (f64, f64, bool) {
     let algorithm = algorithm(ours).unwrap();
     let (mut lld, mut sediment, mut same) = (f64::INFINITY, f64::INFINITY, true);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes a perf.data as large as one likes: branch records of calls between functions of programs that are on this machine,
-//! so that perf finds their names. `perf_data_large BYTES BRANCHES FILE ELF...`; the same arguments give the same bytes.
+//! Writes a perf.data file of any size: branch records of calls between functions of programs on this machine, so that perf finds their
+//! names. `perf_data_large BYTES BRANCHES FILE ELF...`; the same arguments give the same bytes.
 //!
-//! Run by `scripts/prove perf-data-speed`.
-#![allow(clippy::print_stderr, clippy::unwrap_used)] // a proof that cannot run has nothing to say
+//! `scripts/prove perf-data-speed` runs this.
+#![allow(clippy::print_stderr, clippy::unwrap_used)] // a proof that cannot run must fail
 
 use sediment_core::binary::{Binary, NoFiles};
 use std::io::{Seek, SeekFrom, Write};
 use support::perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};
 
-/// As many as an Intel processor has kept since 2015.
+/// Number of branches in a record; Intel processors have stored this number since 2015.
 const BRANCHES_OF_SAMPLE: usize = 32;
 const PROCESS: u32 = 4711;
 
@@ -21,7 +21,7 @@ impl RandomNumbers {
         ((u128::from(self.0 >> 11) * end as u128) >> 53) as usize
     }
 
-    /// The lower the more often: half of all in the first eighth.
+    /// A random number; low numbers are more frequent: half of all are in the first eighth.
     fn skewed(&mut self, end: usize) -> usize {
         let mut below = end;
         for _ in 0..3 {
@@ -31,7 +31,7 @@ impl RandomNumbers {
     }
 }
 
-/// A program that runs: functions call, and return to where they were called from.
+/// A simulated program: functions call, and return to their call sites.
 struct RunningProgram {
     sites: Vec<Vec<(Branch, usize)>>,
     stack: Vec<usize>,
@@ -81,7 +81,7 @@ fn main() {
         }));
     }
     let mut numbers = RandomNumbers(1);
-    // Each function has this many call sites, and calls from the first of them most.
+    // Each function has this number of call sites, and makes most calls from the first ones.
     let mut sites: Vec<Vec<(Branch, usize)>> = vec![Vec::new(); functions.len()];
     for _ in 0..distinct {
         let (caller, callee) = (numbers.below(functions.len()), numbers.skewed(functions.len()));
@@ -100,12 +100,12 @@ fn main() {
         let mut part = file.without_records();
         for _ in 0..5_000 {
             let mut stack: Vec<Branch> = (0..BRANCHES_OF_SAMPLE).map(|_| run.call(&mut numbers)).collect();
-            // The newest stands first.
+            // The newest branch comes first.
             stack.reverse();
             samples += 1;
             part.sample(PROCESS, 1_000 + samples, stack[0].to, &stack);
         }
-        // perf sorts what came before the end of the round before.
+        // In a round, perf sorts all events from before the end of the previous round.
         part.raw(68, 0, &[]);
         more += part.len() as u64;
         written.write_all(part.records()).unwrap();

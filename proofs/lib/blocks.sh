@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Programs that GCC compiles by counts of their blocks: builds in several forms, recordings of blocks, links in layouts whose text begins at
-# several places of a page, and their figures. A script sources this file first; it brings layouts.sh. Figures and links are below $kept, and
+# Builds of programs that GCC compiles with block counts, in several forms: builds, recordings of blocks, links in layouts whose text begins at
+# several offsets in a page, and figures. A script sources this file first; this file sources layouts.sh. Figures and links are in $kept, with a
+# separate folder for each form.
 # each form has a folder of its own there.
 
 source "$(dirname "${BASH_SOURCE[0]}")/layouts.sh"
 
 kept=$cache/blocks
 common="-O2 -g -ffunction-sections"
-# So far behind the start of a page begins the text.
+# Offset in a page, in bytes, where the text begins.
 starts=(${STARTS:-0 816 1648 2464 3280})
 every_layout=(plain-cdsort plain-auto blocks-cdsort blocks-auto blocks-trace bolt bolt-whole)
 layouts=(${LAYOUTS:-${every_layout[*]}})
@@ -17,7 +18,7 @@ plugin=$kept/plugin/sediment.so
 
 # --- Builds ---------------------------------------------------------------------------------------------------------
 
-# Makes folders, tools and the plugin; a report needs nothing but the folders.
+# Makes folders, tools and the plugin; with STEP=report only the folders.
 prepare_blocks() {
     mkdir -p "$kept"/{plugin,training/{src,build,links,orders,figures,logs,runs},{compiled,plain,whole}/{build,links,orders,figures,logs,runs},figures}
     [[ ${STEP:-} != report ]] || return 0
@@ -28,11 +29,11 @@ prepare_blocks() {
     make_plugin
 }
 
-# Compiles the plugin of the present sources. Figures that depend on another one are dropped.
+# Compiles the plugin from the current sources. Deletes figures that were made with another plugin.
 make_plugin() { renew_plugin "$kept/plugin" "$kept"/figures/*/{compiler.*.compiled,training,training-debug}; }
 
-# Points to one form: `training` has its blocks numbered, `compiled` is compiled by their counts, `plain` knows no plugin. `whole` has no
-# functions split by GCC.
+# Selects a form. `training`: its blocks are numbered; `compiled`: compiled with the block counts of `training`; `plain`: compiled without the
+# plugin; `whole`: GCC does not split functions.
 in_form() { # form, program
     work=$kept/$1
     case $1 in
@@ -43,8 +44,8 @@ in_form() { # form, program
     esac
 }
 
-# Builds a program in the present form, and links it in its input order. By another plugin it is built again; links that come out the same to
-# the byte are not measured again, and a training build that does is not recorded again.
+# Builds a program in the current form, and links it in its input order. Builds it again if the plugin has changed. If the new links are equal
+# byte for byte, their figures are kept; if a new training build is equal, its recording is kept.
 built() { # program
     local by=$work/build/$1/plugin has_plugin=no before
     before=$(binary "$1" input).before
@@ -61,14 +62,14 @@ built() { # program
     rm "$before"
 }
 
-# Compiles a program in the present form.
+# Compiles a program in the current form.
 prepare() { # program
-    # What a program says of the time it was compiled at.
+        # Programs that print the time of their compilation get a fixed time.
     export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-1700000000}
     [[ $1 == postgresql ]] || { build "$1"; return; }
-    # Data and sources are the example's.
+        # Data and sources are in the folder of the example.
     [[ -e $cache/postgresql/data/PG_VERSION ]] || "$repository/examples/postgresql/run"
-    # PostgreSQL stores its flags in the program: scripts under the names of GCC's own compilers pass the plugin on.
+        # PostgreSQL stores its compiler flags in the program, so scripts with the names of GCC's own compilers pass the plugin instead.
     write_plugin_compilers "$kept/plugin/compilers" "$plugin"
     export COMPILER_PATH=$kept/plugin/compilers SEDIMENT_NUMBER_BLOCKS= SEDIMENT_BLOCKS=
     case $work in
@@ -80,7 +81,7 @@ prepare() { # program
     unset COMPILER_PATH SEDIMENT_NUMBER_BLOCKS SEDIMENT_BLOCKS
 }
 
-# Compiles PostgreSQL's server of a source tree, with the flags of the present form.
+# Compiles PostgreSQL's server from a source tree, with the flags of the current form.
 compile_postgresql() { # folder of the source
     mkdir -p "$work/build/postgresql"
     cd "$work/build/postgresql"
@@ -96,7 +97,7 @@ compile_postgresql() { # folder of the source
 
 # --- Profiles and layouts -------------------------------------------------------------------------------------------
 
-# Counts the blocks of a program's recorded input by callgrind.
+# Counts the blocks in a program's recorded workload with callgrind.
 record_blocks() { # program
     local counted=$work/orders/$1.counted.gv log=$work/runs/$1.callgrind
     [[ ! -e $work/orders/$1.blocks ]] || return 0
@@ -108,7 +109,7 @@ record_blocks() { # program
     rm "$log"
 }
 
-# Merges the profile of functions and that of blocks.
+# Merges the profile of functions and the profile of blocks.
 join_profiles() { # program
     local orders=$work/orders
     [[ -e $orders/$1.both.gv ]] || "$sediment" merge "$orders/$1.gv" "$orders/$1.counted.gv" -o "$orders/$1.both.gv" 2>>"$work/logs/$1.counted"
@@ -116,14 +117,14 @@ join_profiles() { # program
 
 linked() { echo "$kept/figures/$1/$2-$3/$1"; } # program, layout, start: prints the path of a linked program
 
-# Prints the layouts of a program: BOLT refuses hot functions of PostgreSQL that GCC has split.
+# Prints the layouts of a program. BOLT rejects hot functions of PostgreSQL that GCC has split, so it gets a build without splits.
 layouts_of() { # program
     local wanted=" ${layouts[*]} "
     [[ $1 == postgresql ]] || wanted=${wanted/ bolt-whole / }
     echo $wanted
 }
 
-# Builds a program, records it, and links it in its layouts, at each start.
+# Builds a program, records it, and links it in its layouts, at each start of the text.
 lay_out() { # program
     local form layout start forms=(training compiled) layouts=($(layouts_of "$1"))
     [[ " ${layouts[*]} " != *" bolt-whole "* ]] || forms+=(whole)
@@ -138,7 +139,7 @@ lay_out() { # program
     done
 }
 
-# Writes the order of a layout. It is written again if the profile, the program or sediment changed; then figures by another order are dropped.
+# Writes the order of a layout. If the profile, the program or sediment changed, writes it again, and deletes figures of the old order.
 order_by() { # program, layout
     local form=training algorithm=${2#*-} orders=$kept/training/orders order=$kept/figures/$1/$2.order profile inputs trace=()
     profile=$orders/$1.gv
@@ -159,7 +160,7 @@ order_by() { # program, layout
     echo "$inputs" >"$order.inputs"
 }
 
-# Links a program in a layout, with its text at a start. Figures of another link there are dropped.
+# Links a program in a layout, with its text at a start. Deletes figures of a different link.
 place() { # program, layout, start
     local form=training order=$kept/figures/$1/$2.order result
     result=$(linked "$1" "$2" "$3")
@@ -176,22 +177,22 @@ place() { # program, layout, start
     mv "$result.linked" "$result"
 }
 
-# Links a program of the present form in an order, with its text at a start.
+# Links a program of the current form in an order, with its text at a start.
 link_at_start() { # program, start, order, file, log
     mkdir -p "${4%/*}"
     { echo sediment_start; cat "$3"; } >"$4.order"
     link_program "$1" "$4" "$5" "$(stretch "$2")" "$by_lld,--symbol-ordering-file,$4.order"
 }
 
-# Prints the path of an object with a function of so many bytes, to be placed before the text.
+# Prints the path of an object that contains a function of this size in bytes, for a place before the text.
 stretch() { # start
     local object=$kept/plugin/start-$1.o
     [[ -e $object ]] || idle_function sediment_start $(($1 / 2)) | as -o "$object"
     echo "$object"
 }
 
-# Has BOLT write a program, from exact counts of the recorded input that its own instrumentation takes: functions by CDSort, blocks by
-# Ext-TSP, cold ones split off.
+# Runs BOLT on a program, with exact counts of the recorded workload from BOLT's own instrumentation: functions by CDSort, blocks by Ext-TSP,
+# cold blocks split off.
 place_by_bolt() { # program, layout, start, form
     local bolt skip result before counts=$kept/$4/orders/$1.fdata order=$kept/$4/orders/$1.bolt-order
     result=$(linked "$1" "$2" "$3") before=$(linked "$1" "$2" "$3").relocations
@@ -211,13 +212,13 @@ place_by_bolt() { # program, layout, start, form
 
 # --- Figures --------------------------------------------------------------------------------------------------------
 
-# Counts misses, pages touched and instructions of a link.
+# Counts misses, touched pages and instructions of a link.
 count() { # program, workload, layout, start, meter
     in_form training "$1"
     count_link "$1" "$2" "$(linked "$1" "$3" "$4")" "$5" "$kept/figures/$1/$2.$3.$4.$5"
 }
 
-# Counts instructions executed in cold parts, by address: `cold` among the figures.
+# Counts instructions executed in cold parts, by address, in the figure `cold`.
 count_cold() { # program, workload, layout
     local binary
     in_form compiled "$1"
@@ -227,13 +228,13 @@ count_cold() { # program, workload, layout
     count_parts "$1" "$2" "$binary" "$kept/figures/$1/$2.$3.cold"
 }
 
-# Ends the proof if a program does not print the same in all layouts.
+# Ends the proof if a program's output is not the same in all layouts.
 compare_outputs() { # program, workload
     local layout expected= said
     in_form training "$1"
     for layout in "${layouts[@]}"; do
         said=$(output_of "$1" "$2" "$(linked "$1" "$layout" "${starts[0]}")")
-        [[ -z $expected || $said == "$expected" ]] || stop 1 "$1 says something else in the layout $layout"
+        [[ -z $expected || $said == "$expected" ]] || stop 1 "$1 prints different output in the layout $layout"
         expected=$said
     done
 }

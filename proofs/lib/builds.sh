@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Builds of one program by other flags or compilers, side by side. A program is configured once, without flags; each build has a copy of that
-# tree, and the compiler adds the flags of the build. A script sources this file first; it brings layouts.sh. It sets $kept, the folder of the
-# work, and all_builds, the names of the builds.
+# Builds of one program with different flags or compilers. A program is configured once, without flags. Each build gets a copy of that tree, and
+# a compiler script adds the build's flags. A script sources this file first; this file sources layouts.sh. The script sets $kept, the folder of
+# the work, and all_builds, the names of the builds.
 
 source "$(dirname "${BASH_SOURCE[0]}")/layouts.sh"
 
 all_builds=()
-# Words for GCC that compile by counters.
+# GCC options to compile with counters.
 counted="-fprofile-use -fprofile-correction -Wno-missing-profile -Wno-coverage-mismatch"
-# Optimisations that counters turn on, and whose copies of code are larger than what they gain: with partial training these are left out; and
-# more of them where blocks are split again, by counts of their own.
+# Options that turn off optimisations that counters turn on, because their copies of code cost more than they gain. The second list is also used
+# if blocks are split with separate block counts.
 fewer="-fno-unroll-loops -fno-peel-loops"
 lean="-fno-tracer -fno-split-loops -fno-unswitch-loops -fno-ipa-cp-clone -fvect-cost-model=very-cheap"
 
 # --- Compilers ------------------------------------------------------------------------------------------------------
 
-# Makes the folders of the work, and compilers under their usual names, which add SEDIMENT_PROOF_FLAGS.
+# Makes the folders of the work, and compilers with the usual names that add SEDIMENT_PROOF_FLAGS.
 prepare_work() { # C compiler, C++ compiler
     local build
     mkdir -p "$kept"/{plugin,source,configured,compilers,figures,logs,recordings}
@@ -32,13 +32,13 @@ prepare_work() { # C compiler, C++ compiler
     chmod 755 "$kept"/compilers/*
 }
 
-# Runs a command with the compilers of the builds. A proof whose compilers are in another system's tree calls in_system instead.
+# Runs a command with the compilers of the builds. If the compilers are in the tree of another system, a proof calls in_system instead.
 inside() { # folder, command…
     (cd "$1" && PATH=$kept/compilers:$PATH "${@:2}")
 }
 
-# Takes the compilers of a tree that scripts/toolchain makes, which sees the folder of the work under its own name. Sets `system`, and `loader`,
-# options by which programs run on this system with the C library that they were linked with.
+# Uses the compilers in a tree that scripts/toolchain makes. The folder of the work has the same path in the tree. Sets `system`, and `loader`,
+# the linker options with which programs use the tree's C library when they run on this system.
 use_system() { # name of the tree, a compiler that it must have
     system=$(readlink -f "$cache/$1")
     loader="-Wl,--dynamic-linker=$system/lib64/ld-linux-x86-64.so.2,--disable-new-dtags,-rpath,$system/usr/lib/x86_64-linux-gnu"
@@ -57,9 +57,9 @@ in_system() { # folder, command…
 
 # --- Compiling ------------------------------------------------------------------------------------------------------
 
-at() { work=$kept/$1; } # build: points the functions of programs.sh and layouts.sh to it
+at() { work=$kept/$1; } # build: sets the folder that the functions of programs.sh and layouts.sh use
 
-# Makes the tree of a program without objects, which each build begins with.
+# Makes a program's configured tree without objects. Each build starts with a copy of it.
 configured() { # program
     local folder=$kept/configured/$1 configuring
     [[ ! -e $folder/done ]] || return 0
@@ -67,12 +67,12 @@ configured() { # program
     rm -rf "$folder"
     mkdir -p "$folder"
     if [[ $1 == postgresql ]]; then
-        # Data and sources are the example's.
+                # Data and sources are in the folder of the example.
         [[ -e $cache/postgresql/data/PG_VERSION ]] || "$repository/examples/postgresql/run" >&2
         [[ -e $kept/postgresql-source/configure ]] || cp -al "$cache/postgresql/source" "$kept/postgresql-source"
     else
         fetch_package "${package[$1]}" "$kept/src/${package[$1]}"
-        # Of one owner: in a namespace of its own, root may not replace files of others.
+                # All files get one owner: in a user namespace, root may not replace files of other users.
         unpack_upstream "$kept/src/${package[$1]}" "$folder" --no-same-owner
     fi
     case $1 in
@@ -80,44 +80,44 @@ configured() { # program
         configure_postgresql_by "$kept/postgresql-source"
         inside "$folder" "${configuring[@]}"
         ;;
-    # The one file of the amalgamation is written by the package's own scripts, on this system.
+        # The package's own scripts write the amalgamation's single file, on this system.
     sqlite3) (cd "$folder" && ./configure --disable-readline && make sqlite3.c shell.c) ;;
     perl) inside "$folder" ./Configure -des -Dcc=gcc -Doptimize="$flags" -Uusedl -Uversiononly -Dprefix=/nonexistent ;;
     python) inside "$folder" ./configure CFLAGS="$flags" ;;
     gawk) inside "$folder" ./configure --disable-nls --disable-extensions --without-readline --without-mpfr CFLAGS="$flags" ;;
     esac >"$kept/logs/$1.configured" 2>&1
-    # Its headers are written by scripts of the package's own, on this system.
+        # The package's own scripts write its headers, on this system.
     [[ $1 != postgresql ]] || make -C "$folder/src/backend" generated-headers >>"$kept/logs/$1.configured" 2>&1
     date >"$folder/done"
 }
 
-# Prints a sum of all that a build is made by.
+# Prints a checksum of all inputs of a build.
 inputs_of() { # flags, files…
     { cat /dev/null "${@:2}"; echo "$flags $1"; } | sha256sum
 }
 
-# Compiles a program. It is compiled again where the flags or files that they name have changed; what was made of it is then made again.
+# Compiles a program, unless neither the flags nor the files that they name have changed. After a new compilation, deletes results of the old one.
 compile() { # build, program, flags, files…
     local build=$1 program=$2 folder=$kept/$1/build/$2 inputs
     inputs=$(inputs_of "${@:3}")
     [[ ! -e $folder/done || $(<"$folder/done") != "$inputs" ]] || return 0
     configured "$program"
     say "compiling $program as $build"
-    # A build that was interrupted goes on.
+        # Continues an interrupted build.
     if [[ ! -e $folder/begun || $(<"$folder/begun") != "$inputs" ]]; then
         rm -rf "$folder" "$kept/$build/links/$program"-* "$kept/figures/$program.$build".* "$kept/$build/orders/$program".*
         cp -a "$kept/configured/$program" "$folder"
         rm "$folder/done"
-        # GCC's own counters lie next to the objects.
+                # GCC writes counters next to the objects.
         [[ $build != own* || ! -d $kept/counters-of/$program ]] || cp -a "$kept/counters-of/$program/." "$folder/"
         echo "$inputs" >"$folder/begun"
     fi
-    # Debug information has the folder. It is compared between the first two builds alone, and code is the same without it.
+        # Debug information contains the folder's path. Only the first two builds are compared with debug information; code is the same without it.
     export SEDIMENT_PROOF_FLAGS="-fdebug-prefix-map=$folder=. $3"
     [[ $build == plain || $build == numbered ]] || SEDIMENT_PROOF_FLAGS+=" -g0"
     inside "$folder" bash -euo pipefail -c "flags='$flags'; $(make_commands "$program")" >"$kept/logs/$program.$build" 2>&1
     export SEDIMENT_PROOF_FLAGS=
-    # What was executed while it was built is no training.
+        # Code that ran during the build is not training.
     find "$folder" -name '*.gcda' -delete
     [[ $program != postgresql ]] || ln -sfn "$folder/src/backend" "$folder/tree"
     echo "$inputs" >"$folder/done"
@@ -140,7 +140,7 @@ make_commands() { # program
     esac
 }
 
-# Links the program of a build, and keeps it under a name for the layout.
+# Links a build's program, and keeps it under the name of the layout.
 link_build() { # build, program, layout, options…
     local result=$kept/$1/links/$2-$3/$2
     [[ ! -e $result ]] || return 0
@@ -150,7 +150,7 @@ link_build() { # build, program, layout, options…
     mv "$result.new" "$result"
 }
 
-# Links an instrumented build, for which the compiler wants the option of instrumentation again.
+# Links an instrumented build; the link also needs the instrumentation option.
 link_instrumented() { # build, program, options…
     export SEDIMENT_PROOF_FLAGS=-fprofile-generate
     link_build "$1" "$2" input "${@:3}"
@@ -161,13 +161,13 @@ linked() { echo "$kept/$1/links/$2-${3:-input}/$2"; } # build, program, layout (
 
 # --- Runs and figures -----------------------------------------------------------------------------------------------
 
-# Runs a workload of a program with the files of one build. The words stand before the program: a tool's.
+# Runs a program's workload with the files of one build. The words are put before the program, for example those of a tool.
 run_build() { # program, workload, binary, words…
     at plain
     run "$@"
 }
 
-# Counts instructions, misses and pages touched of a workload.
+# Counts instructions, misses and touched pages of a workload.
 count_build() { # build, program, workload, meter or instructions, layout (input)
     local figure=$kept/figures/$2.$1.$3.${5:-input}.$4 log counting
     [[ ! -s $figure ]] || return 0
@@ -183,7 +183,7 @@ count_build() { # build, program, workload, meter or instructions, layout (input
     mv "$figure.new" "$figure"
 }
 
-# Prints a line for each figure that there is: program, workload, build and layout, meter, counts, and bytes of code.
+# Prints a line for each existing figure: program, workload, build and layout, meter, counts, and bytes of code.
 figures_of() { # program, workload, BUILD:LAYOUT, meters…
     local build=${3%:*} layout=${3#*:} meter figure
     for meter in "${@:4}"; do
@@ -192,7 +192,7 @@ figures_of() { # program, workload, BUILD:LAYOUT, meters…
     done
 }
 
-# Counts the blocks of a build's recorded input, unless the counts are newer than the build.
+# Counts the blocks of a build's recorded workload, unless counts exist that are newer than the build.
 count_blocks_of() { # build, program, name of the counts among the recordings
     local counts=$kept/recordings/$3 recorded=$kept/recordings/$3.callgrind
     [[ ! -s $counts || $counts -ot $kept/$1/build/$2/done ]] || return 0
@@ -204,14 +204,14 @@ count_blocks_of() { # build, program, name of the counts among the recordings
     rm "$recorded"
 }
 
-# Ends the proof if not all builds print the same.
+# Ends the proof if the outputs of the builds differ.
 compare_builds() { # program, workload, layouts as BUILD:LAYOUT…
     local expected= said one
     for one in "${@:3}"; do
         said=$kept/figures/$1.${one%:*}.$2.${one#*:}.said
         at plain
         [[ -s $said ]] || output_of "$1" "$2" "$(linked "${one%:*}" "$1" "${one#*:}")" >"$said"
-        [[ -z $expected || $(<"$said") == "$expected" ]] || stop 1 "$1, built as $one, says something else"
+        [[ -z $expected || $(<"$said") == "$expected" ]] || stop 1 "$1, built as $one, prints different output"
         expected=$(<"$said")
     done
 }

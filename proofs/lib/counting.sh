@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Counts by valgrind's tools: words that stand before a program, and figures of what the tools write. Sourced by proof.sh.
+# Counts with valgrind's tools: command lines to put before a program, and figures from the tools' output. proof.sh sources this file.
 
-# First-level instruction caches that cachegrind simulates, by the names of meters: iTLBs by number of entries, L1I, and lines fetched.
+# First-level instruction caches for cachegrind, by the name of the meter: iTLBs by number of entries, L1I, and fetched lines.
 declare -A geometry=([32]=131072,32,4096 [64]=262144,64,4096 [128]=524288,128,4096 [l1i]=32768,8,64 [lines]=67108864,16,64 [l1i-full]=32768,512,64)
-# Second level, which never evicts: its misses are the pages touched.
+# A second level that never evicts, so its misses are the touched pages.
 second_level=67108864,16,4096
 
 # Records calls and a trace; a log file follows.
 lackey=(valgrind --tool=lackey --trace-superblocks=yes --vex-guest-chase=no --trace-sched=yes -v -v)
-# Count calls, and also instructions by address; an output file follows.
+# Counts calls, and also instructions by address; an output file follows.
 counting_calls=(valgrind --tool=callgrind --demangle=no)
 counting_blocks=("${counting_calls[@]}" --dump-instr=yes)
-# Counts instructions by address in full, as cold-share reads them; an output file follows.
+# Counts instructions by address in the form that cold-share reads; an output file follows.
 counting_addresses=(valgrind --tool=callgrind --dump-instr=yes --compress-pos=no)
 
-# Sets `counting`, the words that count misses of a cache.
-count_by() { # meter, or the cache itself as cachegrind wants it; log
+# Sets `counting`, the command line that counts misses of a cache.
+count_by() { # meter, or a cache in cachegrind's format; log
     counting=(valgrind --tool=cachegrind --cache-sim=yes "--I1=${geometry[$1]:-$1}" "--LL=$second_level" --cachegrind-out-file=/dev/null "--log-file=$2")
 }
 
@@ -30,7 +30,7 @@ keep_misses() { # cachegrind's log, file
     [[ $(<"$2") =~ ^[0-9]+$ ]] || { rm "$2"; stop 1 "no figure in $1"; }
 }
 
-# Prints instructions, misses, and pages touched; fails if the log has none.
+# Prints instructions, misses, and touched pages; fails if the log does not contain them.
 counts_in() { # cachegrind's log
     awk '
         /I +refs:/ { gsub(",", ""); refs = $NF }
@@ -39,7 +39,7 @@ counts_in() { # cachegrind's log
         END { if (refs == "") exit 1; printf "%.0f %.0f %.0f\n", refs, misses, pages }' "$1"
 }
 
-# Prints the instructions executed in cold parts of a program, and all of its process.
+# Prints the number of instructions executed in a program's cold parts, and in the whole process.
 cold_share() { # program, output of counting_addresses, option…
     "$proofs/inputs/blocks/cold-share" "${@:3}" "$1" "$2"
 }

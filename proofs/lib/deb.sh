@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Debian source packages built in a copy of the Debian 13 tree, with sediment's own packages built and installed there. A script sources this
-# file first; it brings proof.sh. The work is in $work, the tree in $root.
+# Builds Debian source packages in a copy of the Debian 13 tree, where sediment's own packages are also built and installed. A script sources this
+# file first; this file sources proof.sh. The work is in $work, the tree in $root.
 
 source "$(dirname "${BASH_SOURCE[0]}")/proof.sh"
 
@@ -11,19 +11,19 @@ root=$work/root
 jobs=${JOBS:-2}
 known="tinyxml2 postgresql-17"
 packages=${PACKAGES:-$known}
-# Further variables of the commands in the tree.
+# More variables for the commands in the tree.
 settings=()
 
-# Runs a command in the tree, or in the tree IN.
+# Runs a command in the tree $root, or in the tree $IN.
 inside() {
     chroot "${IN:-$root}" env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/build/ccache \
         DEBIAN_FRONTEND=noninteractive ${settings[@]+"${settings[@]}"} "$@"
 }
 
-# Notes a claim that does not hold, for the end of the proof.
+# Records a claim that does not hold; the proof fails at its end.
 wrong() { printf '%s\n' "$*" >>"$work/failed"; } # claim
 
-# Makes a Debian 13 with what the packages need, and their sources.
+# Makes a Debian 13 tree with the build dependencies of the packages, and their sources.
 root() {
     mkdir -p "$work"
     [[ -e $root/usr ]] || { cp -a "$cache/debian13" "$root.new" && mv "$root.new" "$root"; }
@@ -46,10 +46,10 @@ root() {
     touch "$work/root.done"
 }
 
-# Fetches a source package to its folder in the tree.
+# Downloads a source package to its folder in the tree.
 fetch_source() { inside sh -c "cd /build/$1 && apt-get source --download-only $1"; } # package
 
-# Builds sediment's own packages there from what is committed, has lintian look at them, and installs them.
+# Builds sediment's own packages from the committed files, checks them with lintian, and installs them.
 itself() {
     local folder=$root/build/sediment version
     [[ ! -e $work/itself.done ]] || return 0
@@ -73,7 +73,7 @@ itself() {
     touch "$work/itself.done"
 }
 
-# Builds a variant of a package at the same place as every other; taken up again where it was left. The change is made by a function.
+# Builds a variant of a package, always in the same folder, and continues an interrupted build. A function makes the change.
 build() { # package, variant, change or true, options of dpkg-buildpackage
     local package=$1 variant=$2 change=$3 folder=$root/build/$1 options=()
     shift 3
@@ -96,14 +96,14 @@ build() { # package, variant, change or true, options of dpkg-buildpackage
     touch "$folder/$variant/done"
 }
 
-# Records a profile of a short run of what the stock build linked.
+# Records a profile from a short run of the programs of the stock build.
 record() { # package
     local folder=$root/build/$1
     [[ ! -e $folder/$1.gv ]] || return 0
     say "$1: record"
     case $1 in
     tinyxml2)
-        # Its own test, which a build with nocheck does not make.
+                # The package's own test, which a build with nocheck does not run.
         inside sh -c 'cd /build/tinyxml2/src && g++ -O2 -I. xmltest.cpp -Lbuild -ltinyxml2 -o ../xmltest && LD_LIBRARY_PATH=build sediment record --method valgrind -o ../new.gv -- ../xmltest'
         ;;
     postgresql-17)
@@ -118,7 +118,7 @@ record() { # package
     mv "$folder/new.gv" "$folder/$1.gv"
 }
 
-# Prints statements for the server by itself: each ends with an empty line.
+# Prints statements for the single-user server: each ends with an empty line.
 work_of_postgresql() {
     local i
     printf 'create table accounts (id int primary key, balance int, filler text);\n\ninsert into accounts select i, 0, repeat(chr(65 + i %% 26), 40) from generate_series(1, 2000) i;\n\nanalyze accounts;\n\n'
@@ -128,10 +128,10 @@ work_of_postgresql() {
     printf 'select substr(filler, 1, 1) as letter, count(*), sum(balance) from accounts group by letter order by letter;\n\n'
 }
 
-# Makes the whole change to a package: the sequence and the profile.
+# Makes the complete change to a package: adds the sequence and the profile.
 add_sequence() { inside sh -c "cd /build/$1 && sediment package deb src --profile $1.gv --apply" >"$root/build/$1/change.diff" 2>"$root/build/$1/change.log"; } # package
 
-# Adds the distribution's packages, and the source packages, to the lists.
+# Adds the distribution's packages and the source packages to the lists of tools and inputs.
 list_tools() {
     local package file
     tool distribution "Debian $(cat "$root/etc/debian_version")"

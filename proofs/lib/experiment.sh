@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Experiments by `sediment eval`, taken up where they were broken off. Sourced by proof.sh.
+# Experiments with `sediment eval` that can be interrupted and continued. proof.sh sources this file.
 
-# Runs a plan, or goes on with what was broken off; anew where the plan or an input of its builds has changed. EVAL_OPTIONS go to
-# both, such as "--blocks 2" to try a proof out; as_user and MEASURE_WITH, where set, are commands that all runs under.
+# Runs a plan, or continues an interrupted run. If the plan or an input of its builds has changed, starts again. EVAL_OPTIONS are added to both
+# commands, such as "--blocks 2" for a trial. If as_user and MEASURE_WITH are set, these commands run everything.
 experiment() { # plan, file, inputs...
     local plan=$1 file=$2 sum
     shift 2

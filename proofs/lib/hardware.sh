@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Experiments that count cycles of the programs of programs.sh by the processor's counters, each program as fresh copies of its files. Where
-# there are no counters, they take CPU time over other numbers of copies. Sourced after programs.sh. The script sets $here, the folder of the
-# experiments, and has a function `measured PROGRAM LAYOUT`, which prints the path of a file.
+# Experiments that count cycles of the programs in programs.sh with hardware counters. Each program runs as fresh copies of its files. Without
+# counters, the experiments measure CPU time, with other numbers of copies. A script sources this file after programs.sh. The script sets $here,
+# the folder of the experiments, and defines the function `measured PROGRAM LAYOUT`, which prints the path of a file.
 
 events=(cycles instructions iTLB-loads iTLB-load-misses L1-icache-load-misses)
 
-# Prepares for CPU time where cycles cannot be counted. Ends the proof if its document has cycles.
+# Selects CPU time if cycles cannot be counted. Ends the proof if its document already contains cycles.
 count_cycles_or_time() { # document, blocks by CPU time
     mkdir -p "$here"
     ! counts_cycles || return 0
     if grep -q '^| .*| cycles |' "$1" 2>/dev/null; then
-        stop 1 "not run: no counters; docs/proofs/${1##*/} has the figures of a machine with counters"
+        stop 1 "not run: this machine has no counters; docs/proofs/${1##*/} has the figures of a machine with counters"
     fi
     events=()
     blocks=${BLOCKS:-$2}
 }
 
-# Succeeds if the processor counts cycles here.
+# Succeeds if this machine's processor counts cycles.
 counts_cycles() {
     command -v perf >/dev/null || return 1
     perf stat -x, -e cycles -o "$here/probe" true 2>/dev/null && grep -q '^[0-9][0-9.]*,' "$here/probe"
 }
 
-# Runs the experiments of a program: one for each of its workloads.
+# Runs the experiments of a program, one for each workload.
 experiments() { # program
     local workload layout links=()
     for layout in "${layouts[@]}"; do links+=("$(measured "$1" "$layout")"); done
@@ -34,7 +34,7 @@ experiments() { # program
     done
 }
 
-# Prints statements of the kinds that programs.sh has, for about a second.
+# Prints statements of the kinds in programs.sh, for about a second of work.
 long_statements() { # record, tpcb or reports
     case $1 in
     record) rounds=5 statements many ;;
@@ -43,7 +43,7 @@ long_statements() { # record, tpcb or reports
     esac
 }
 
-# Prints the plan of one experiment, and writes its input beside it.
+# Prints the plan of one experiment, and writes its input to the same folder.
 plan() { # program, workload
     local layout prepare='rm -f {scratch}/copy && cp --reflink=never {program} {scratch}/copy' command environment=
     : >"$here/$1.$2.input"
@@ -110,12 +110,12 @@ write_reports() { # program
     done
 }
 
-# Prints a note on the events, if they were counted.
+# Prints a note about the events, if they were counted.
 note_events() {
     [[ ${#events[@]} -eq 0 ]] || echo "What the iTLB's events count differs between processors: [measuring](../measuring.md#hardware-counters)."
 }
 
-# Prints the words that stand before figures of CPU time.
+# Prints the introduction to figures of CPU time.
 introduce_cpu_time() {
     cat <<'CPU_TIME'
 

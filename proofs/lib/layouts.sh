@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Layouts of the programs: recordings by lackey, links by lld in its own orders and in sediment's, and BOLT. A script sources this file first;
-# it brings programs.sh.
+# Layouts of the programs: recordings with lackey, links with lld in its own orders and in sediment's orders, and BOLT. A script sources this file
+# first; this file sources programs.sh.
 
 source "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 
-# Interpreters whose jumps by tables of addresses BOLT 19 cannot follow in a position-independent program.
+# Interpreters with jump tables that BOLT 19 cannot follow in a position-independent program.
 declare -A skipped=([postgresql]=ExecInterpExpr/1 [python]=_PyEval_EvalFrameDefault,sre_ucs1_match/1,sre_ucs2_match/1,sre_ucs4_match/1)
-# Words by which BOLT orders blocks, and splits cold ones off.
+# BOLT's options to order blocks and to split off cold blocks.
 by_blocks=(-reorder-blocks=ext-tsp -split-functions -split-all-cold -split-eh)
 
 # Builds a program, links it in its input order, and records it.
@@ -18,14 +18,14 @@ build_and_record() { # program
     record "$1"
 }
 
-# Records calls and trace of a program, as it is linked in its input order.
+# Records the calls and the trace of a program that is linked in its input order.
 record() { # program
     [[ ! -e $work/orders/$1.gv ]] || return 0
     say "recording $1"
     record_run "$1" record "$work/orders/$1.gv" "$work/orders/$1.trace" "$work/logs/$1"
 }
 
-# Records a workload of a program by lackey: a profile and a trace.
+# Records a workload of a program with lackey: a profile and a trace.
 record_run() { # program, workload, profile, trace, beginning of the logs' names
     local log=$work/runs/$1.$2.lackey binary
     binary=$(binary "$1" input)
@@ -66,13 +66,13 @@ link() { # program, order
     link_program "$1" "$(binary "$1" "$2")" "$work/logs/$1.$2.link" "$by_lld" "$options"
 }
 
-# Sets `bolt`, the command, and `skip`, its words for functions of a program that it cannot follow.
+# Sets `bolt`, the command, and `skip`, its options for functions that it cannot follow.
 find_bolt() { # program
     bolt=$(readlink -f "$(command -v llvm-bolt-19)") skip=()
     [[ -z ${skipped[$1]:-} ]] || skip=(-skip-funcs="${skipped[$1]}")
 }
 
-# Counts a program's recorded input by BOLT's own instrumentation, which is exact.
+# Counts a program's recorded workload with BOLT's own instrumentation, which is exact.
 count_by_bolt() { # program, program with relocations, instrumented program, file of the counts
     local bolt skip
     find_bolt "$1"
@@ -82,7 +82,7 @@ count_by_bolt() { # program, program with relocations, instrumented program, fil
     mv "$4.new" "$4"
 }
 
-# Has BOLT write a program that keeps its relocations: functions in the order of its CDSort, or also their blocks ordered and split.
+# Runs BOLT on a program that keeps its relocations. Orders functions with CDSort; with bolt-blocks also orders and splits their blocks.
 bolt() { # program, bolt-functions or bolt-blocks
     local bolt skip before counts=$work/orders/$1.fdata how=(-reorder-functions=cdsort)
     find_bolt "$1"
@@ -94,7 +94,7 @@ bolt() { # program, bolt-functions or bolt-blocks
     "$bolt" "$before" -o "$(binary "$1" "$2")" -data="$counts" "${skip[@]}" "${how[@]}" >"$work/logs/$1.$2.link" 2>&1
 }
 
-# Prints the calls of a profile as lld's text: those between functions that the program has.
+# Prints the calls of a profile in lld's text format: only calls between functions of the program.
 lld_graph() { # program
     nm --defined-only "$(binary "$1" input)" | awk '{ print $3 }' | sort -u >"$work/orders/$1.names"
     awk -F '"' '
@@ -107,7 +107,7 @@ lld_graph() { # program
 
 # --- Figures --------------------------------------------------------------------------------------------------------
 
-# Counts misses of a cache, pages touched and instructions of a workload.
+# Counts cache misses, touched pages and instructions of a workload.
 count_link() { # program, workload, binary, meter, file for the figures
     local counting
     [[ ! -s $5 ]] || return 0
@@ -118,7 +118,7 @@ count_link() { # program, workload, binary, meter, file for the figures
     rm "$5.log"
 }
 
-# Counts instructions executed in parts of a program, by address.
+# Counts instructions that are executed in parts of a program, by address.
 count_parts() { # program, workload, binary, file for the figures, option of cold-share…
     local out=$4.callgrind
     [[ ! -s $4 ]] || return 0

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Builds by counters of GCC's instrumentation and by counts of blocks, their trainings, and their links in layouts. A script sources this file
-# first; it brings builds.sh.
+# Builds with the counters of GCC's instrumentation and with block counts, their training, and their links in layouts. A script sources this file
+# first; this file sources builds.sh.
 
 source "$(dirname "${BASH_SOURCE[0]}")/builds.sh"
 
 kept=$cache/pgo
-# Sum of the sources that the plugin was compiled from.
+# Checksum of the sources that the plugin was compiled from.
 sources=$kept/plugin/sources
 all_builds=(plain train own own-partial text text-partial text-copies again blocks-training blocks both-training both both-copies-training both-copies)
 in_input_order="$by_lld -Wl,--call-graph-profile-sort=none"
@@ -19,7 +19,7 @@ prepare_pgo() {
     prepare_work "$(command -v gcc)" "$(command -v g++)"
 }
 
-# Sets `words` and `files`: flags of a build, and the files that it is made by.
+# Sets `words`, the compiler flags of a build, and `files`, the files that it is compiled from.
 words_of() { # build, program
     local counters=$kept/recordings/$2.counters use="$counted -fplugin=$kept/plugin/sediment.so -fplugin-arg-sediment-counters=$kept/recordings/$2.counters"
     words= files=("$sources" "$counters")
@@ -40,7 +40,7 @@ words_of() { # build, program
     esac
 }
 
-# Compiles a build by its words, after the training that it takes counts of blocks from.
+# Compiles a build with its flags, after the training that gives it block counts.
 compile_as() { # build, program
     local words files
     case $1 in blocks | both | both-copies) count_blocks "$1" "$2" ;; esac
@@ -48,14 +48,14 @@ compile_as() { # build, program
     compile "$1" "$2" "$words" "${files[@]}"
 }
 
-# Counts blocks for a build, by another run of callgrind, of the training build with the same words.
+# Counts blocks for a build with another run of callgrind, in the training build with the same flags.
 count_blocks() { # build, program
     compile_as "$1-training" "$2"
     link_build "$1-training" "$2" input "$in_input_order"
     count_blocks_of "$1-training" "$2" "$2.$1"
 }
 
-# Makes GCC's own counters, and the text of them.
+# Makes GCC's own counters, and their text form.
 train() { # program
     local made=$kept/recordings/$1 folder=$kept/train/build/$1
     if [[ ! -s $made.gcda || $made.gcda -ot $folder/done ]]; then
@@ -76,14 +76,14 @@ train() { # program
     sha256sum <"$sediment" >"$made.read"
 }
 
-# Leaves the counters of one run next to the objects.
+# Runs a workload; GCC writes the counters next to the objects.
 train_once() { # program, name of the log, workload
     link_instrumented train "$1" "$by_lld"
     find "$kept/train/build/$1" -name '*.gcda' -delete
     run_build "$1" "$3" "$(linked train "$1")" env 2>"$kept/logs/$2.training"
 }
 
-# Links the program of a build in an order of a recording of that build, or has BOLT write it by counts of its own.
+# Links a build's program in an order from a recording of the same build, or runs BOLT on it with BOLT's own counts.
 place() { # build, program, layout
     local order=$kept/$1/orders/$2.$3
     [[ ! -e $(linked "$1" "$2" "$3") ]] || return 0

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# The plugin for GCC, compiled again when its sources have changed. Sourced by proof.sh.
+# Compiles the GCC plugin again when its sources have changed. proof.sh sources this file.
 
 plugin_sum() { cat "$repository"/gcc-plugin/*.{cc,h} | sha256sum | cut -c1-64; } # prints the SHA-256 sum of the plugin's sources
 
-# Succeeds if a file, in which a proof notes the sum, has the present one.
+# Succeeds if the file contains the checksum of the current sources.
 has_plugin_sum() { [[ -s $1 && $(cut -c1-64 "$1") == "$(plugin_sum)" ]]; } # file
 
 compile_plugin() { make -s -C "$repository/gcc-plugin" OUT="$1" >&2; } # folder: compiles the plugin by this system's compiler
 
-# Compiles the plugin, unless the folder has one of the present sources. What was made by another one is dropped.
+# Compiles the plugin, unless the folder contains a plugin from the current sources. Deletes files that were made with another plugin.
 renew_plugin() { # folder, files made by the plugin…
     ! has_plugin_sum "$1/sources" || return 0
     compile_plugin "$1"
@@ -18,7 +18,7 @@ renew_plugin() { # folder, files made by the plugin…
     plugin_sum >"$1/sources"
 }
 
-# Writes scripts by the names of GCC's own compilers, which pass the plugin on: some programs store their flags.
+# Writes scripts with the names of GCC's own compilers. They load the plugin, for programs that store their compiler flags.
 write_plugin_compilers() { # new folder, plugin
     make -s -C "$repository/gcc-plugin" compilers COMPILERS="$1" PLUGIN="$2" >&2
 }

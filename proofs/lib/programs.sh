@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Real programs, compiled from the distribution's source packages with one section for each function, and their workloads: a recorded one,
-# and others that were not recorded. A script sources this file first; it brings proof.sh. Functions work in the folder $work, which
+# Real programs, compiled from the distribution's source packages with one section for each function, and their workloads: one recorded workload,
+# and workloads that were not recorded. A script sources this file first; this file sources proof.sh. Functions work in the folder $work, which
 # make_folders prepares.
 
 source "$(dirname "${BASH_SOURCE[0]}")/proof.sh"
@@ -23,7 +23,7 @@ prepare_programs() {
     need_sediment
 }
 
-# Calls the script's `examine` for programs, all of `every` if none is named, and then its `report`. STEP=report examines none.
+# Calls the script's function `examine` for the given programs (default: all of `every`), then its function `report`. With STEP=report, only `report`.
 examine_and_report() { # programs…
     local program
     [[ $# -gt 0 ]] || set -- "${every[@]}"
@@ -38,11 +38,11 @@ need_program() { # program
     [[ -e $work/build/$1/done ]] || (build "$1") >"$work/logs/$1.build" 2>&1
 }
 
-# Compiles the objects of a program in build/PROGRAM, and notes how it is linked. Goes to that folder.
+# Compiles the objects of a program in build/PROGRAM, and stores the link command. Changes to that folder.
 build() { # program
     say "building $1"
     if [[ $1 == postgresql ]]; then
-        # Built by the example; its proof is made of the same tree.
+                # The example builds PostgreSQL; its proof uses the same tree.
         [[ -e $cache/postgresql/links/sections.command ]] || "$repository/examples/postgresql/run"
         mkdir -p "$work/build/postgresql"
         sed 's/ -o postgres$//' "$cache/postgresql/links/sections.command" >"$work/build/postgresql/link"
@@ -116,14 +116,14 @@ build() { # program
     date >done
 }
 
-# Sets `configuring`, the words that configure PostgreSQL of a source tree. What the server reads at run time is in the example's folder, or
-# in $server.
+# Sets `configuring`, the command that configures a PostgreSQL source tree. Files that the server reads at run time are in the example's folder, or in
+# $server.
 configure_postgresql_by() { # folder of the source
     configuring=("$1/configure" --prefix="${server:-$cache/postgresql}/install" --libdir="${server:-$cache/postgresql}/install/lib/postgresql"
         --without-readline --without-zlib --without-icu CFLAGS="$flags")
 }
 
-# Prints the command that links a program, without its output, to be run in its tree.
+# Prints a program's link command without its output file. The command runs in the program's tree.
 link_command() { # program
     local log=$work/build/$1/m.log
     case $1 in
@@ -161,17 +161,17 @@ tree() { # program
     esac
 }
 
-# Options for the compiler that link by lld.
+# Compiler options to link with lld.
 by_lld="-B$cache/bin/lld -fuse-ld=lld -Wl,--no-warn-symbol-ordering"
 
-# Links a program with further options. The file is there when the link has ended well.
+# Links a program with more options. The output file exists only if the link succeeded.
 link_program() { # program, file, log, options and objects…
     mkdir -p "${2%/*}"
     (cd "$(tree "$1")" && bash -c "$(link_command "$1") ${*:4} -o $2.new") >"$3" 2>&1
     mv "$2.new" "$2"
 }
 
-# Prints assembly of a function that nothing calls, to be moved in front of others.
+# Prints the assembly of a function that is never called, to shift other functions.
 idle_function() { # name, instructions of two bytes before its return
     cat <<SOURCE
 .section .text.$1,"ax",@progbits
@@ -189,7 +189,7 @@ SOURCE
 
 binary() { echo "$work/links/$1-$2/$1"; } # program, order: prints the path of a linked program
 
-# Prints the bytes of code: all sections whose names begin with .text, and what BOLT keeps of the program before.
+# Prints the bytes of code: all sections whose names begin with .text, including the original code that BOLT keeps.
 text_of() { # binary
     size -A "$1" | awk '$1 ~ /^(\.bolt\.org)?\.text/ { sum += $2 } END { print sum }'
 }
@@ -198,7 +198,7 @@ text_of() { # binary
 
 tested() { if [[ $1 == postgresql ]]; then echo "tpcb reports"; else echo test; fi; } # program: prints workloads that are not recorded
 
-# Runs a workload of a program in a folder of its own. The words stand before the program: a tool's. A workload of git may be a command.
+# Runs a workload of a program in a separate folder. The words are put before the program, for example those of a tool. A workload of git can be a command.
 run() { # program, workload, binary, words…
     local program=$1 workload=$2 binary=$3 folder
     shift 3
@@ -304,8 +304,8 @@ run() { # program, workload, binary, words…
     leave_folder
 }
 
-# Goes to a new folder for a run, `folder`, and back to that of the work.
-enter_new_folder() { # beginning of its path, by default below the work
+# Makes a new folder for a run, sets `folder`, and changes to it; or changes back to the folder of the work.
+enter_new_folder() { # prefix of its path, by default below the work
     folder=$(mktemp -d "${1:-$work/runs/}XXXXXX")
     cd "$folder"
 }
@@ -314,18 +314,18 @@ leave_folder() {
     rm -rf "$folder"
 }
 
-# Runs PostgreSQL as one process in the folder it is called in, on a copy of the data, with statements on standard input.
+# Runs PostgreSQL as a single process in the current folder, on a copy of the data, with statements from standard input.
 run_server() { # binary, words…
     cp -a "${server:-$cache/postgresql}/data" data
     unshare --user --map-user=1000 "${@:2}" "$1" --single -D "$PWD/data" postgres >output
 }
 
-# Prints the SHA-256 sum of a run's output, of cppcheck's messages too.
+# Prints the SHA-256 sum of a run's output, which includes cppcheck's messages.
 output_of() { # program, workload, binary
     run "$1" "$2" "$3" bash -c '[[ $0 != */cppcheck ]] || exec 2>&1; { "$0" "$@"; cat output; } | sha256sum >&3' 3>&1 2>/dev/null
 }
 
-# Prints PostgreSQL's statements: record, tpcb, reports; record and a number, for trainings that differ; or many, $rounds of the recorded ones.
+# Prints PostgreSQL's statements. record, tpcb, reports: these workloads; record with a number: another training; many: $rounds rounds of the recorded ones.
 statements() { # workload
     local transactions=$repository/examples/postgresql/transactions.awk round
     case $1 in
@@ -354,7 +354,7 @@ serve_redis() { # workload, binary, words before it…
         sleep 0.2
     done
     if [[ $workload == record ]]; then
-        # Our own recorder estimates rates in short windows: a service is to run for some time.
+                # sediment's recorder estimates rates in short windows, so the server must run for some time.
         local end=$((SECONDS + 40))
         while ((SECONDS < end)); do "$benchmark" -s socket -n 3000 -c 10 -r 1000 -t set,get,incr,lpush,rpop,sadd,hset,zadd,mset; done
         "$client" -s socket eval 'for i = 1, 200 do redis.call("append", "k", tostring(i)) end return redis.call("strlen", "k")' 0
@@ -366,7 +366,7 @@ serve_redis() { # workload, binary, words before it…
     wait "$server"
 }
 
-# Makes a repository with some history of git's own sources for git to look at, the same every time.
+# Makes a repository with some history of git's own sources, the same every time, as an input of git.
 make_history() {
     local tree=$work/runs/repository source=$work/build/git turn
     [[ ! -e $tree.done ]] || return 0

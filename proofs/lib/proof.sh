@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Basis of every proof: places, messages, the program under test, and the lists of tools and inputs for the document. It brings the files of
-# the library that have functions alone. A script sources this file first, or a file of the library that does. $PROOF is the folder of the
-# proof, set by scripts/prove.
+# Basis of every proof: paths, messages, the tested program, and the lists of tools and inputs for the document. Sources the other files of the library
+# that contain only functions. A script sources this file first, or a file of the library that does. scripts/prove sets $PROOF, the folder of the
+# proof.
 set -euo pipefail
 
 proofs=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -23,19 +23,19 @@ source "$proofs/lib/wrapper.sh"
 
 # --- Messages -------------------------------------------------------------------------------------------------------
 
-# Prints a message with the proof's name and the time on standard error.
+# Prints a message with the proof's name and the time to standard error.
 say() { printf '%s: %s %s\n' "${0##*/}" "$(date +%H:%M:%S)" "$*" >&2; }
 
 stop() { say "${@:2}"; exit "$1"; } # exit status, message: ends the proof
 
-need_root() { [[ $EUID -eq 0 ]] || stop 6 "needs root, for $*"; } # its use
+need_root() { [[ $EUID -eq 0 ]] || stop 6 "needs root, for $*"; } # reason
 
 # --- Programs -------------------------------------------------------------------------------------------------------
 
-# Builds the program where it is missing.
+# Builds the program if it is missing.
 need_sediment() { [[ -x $sediment ]] || compile_sediment release; }
 
-# Builds the program of the present sources, unless SEDIMENT names one.
+# Builds the program from the current sources, unless SEDIMENT names a program.
 renew_sediment() { # cargo's profile (release)
     [[ -z ${SEDIMENT:-} ]] || return 0
     compile_sediment "${1:-release}"
@@ -52,12 +52,12 @@ run_proofs_program() { # name, arguments…
     (cd "$repository" && cargo run --quiet --release --locked --package sediment-proofs --bin "$1" -- "${@:2}")
 }
 
-# Fetches lld 19 to the cache.
+# Installs lld 19 into the cache.
 need_lld() { [[ -x $cache/bin/lld/ld.lld ]] || "$repository/scripts/toolchain" lld >&2; }
 
 # --- Lists ----------------------------------------------------------------------------------------------------------
 
-# Begins both lists anew. A proof that is run without scripts/prove has them in the folder.
+# Empties both lists. A proof that runs without scripts/prove writes them to the folder.
 begin_lists() { # folder
     PROOF=${PROOF:-$1}
     : >"$PROOF/tools.tsv"
@@ -66,7 +66,7 @@ begin_lists() { # folder
 
 tool() { printf '%s\t%s\n' "$1" "$2" >>"${PROOF:?run by scripts/prove}/tools.tsv"; } # name, version: adds a line to the list of tools
 
-# Adds usual tools to the list, each as NAME or NAME=FLAGS, which stand after the version.
+# Adds usual tools to the list, each as NAME or NAME=FLAGS. The list shows FLAGS after the version.
 tools() { # names…
     local each version
     for each in "$@"; do
@@ -76,7 +76,7 @@ tools() { # names…
     done
 }
 
-# Prints the version of a tool, which may be a property of the machine.
+# Prints the version of a tool, or a property of the machine.
 version_of_tool() { # name
     case $1 in
     lld) "$cache/bin/lld/ld.lld" --version ;;
@@ -94,11 +94,11 @@ version_of_tool() { # name
 
 input() { printf '%s\t%s\n' "$1" "$(sum_of "$2")" >>"${PROOF:?run by scripts/prove}/inputs.tsv"; } # name, file: adds a line to the list of inputs
 
-input_if_made() { [[ ! -s $2 ]] || input "$1" "$2"; } # name, file: adds a line to the list of inputs if the file is there
+input_if_made() { [[ ! -s $2 ]] || input "$1" "$2"; } # name, file: adds a line to the list of inputs if the file exists
 
 sum_of() { sha256sum <"$1" | cut -c1-64; } # file: prints its SHA-256 sum
 
-# Adds files to the list of inputs, each under its own name without folders.
+# Adds files to the list of inputs, by name without folders.
 input_files() { # files…
     local file
     for file in "$@"; do input "${file##*/}" "$file"; done
@@ -106,4 +106,4 @@ input_files() { # files…
 
 # --- Figures --------------------------------------------------------------------------------------------------------
 
-print_figure() { [[ ! -s $1 ]] || echo "${*:2} $(<"$1")"; } # file, words…: prints words and the contents of the file, if it is there
+print_figure() { [[ ! -s $1 ]] || echo "${*:2} $(<"$1")"; } # file, words…: prints the words and the contents of the file, if it exists

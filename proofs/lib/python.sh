@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Python with modules that the distribution does not have, in the folder of the proof. Sourced by proof.sh.
+# Python with modules that the distribution does not have, in the folder of the proof. proof.sh sources this file.
 
-# Installs modules from PyPI where they are missing. Sets `python`, the folder of its environment.
+# Installs missing modules from PyPI. Sets `python`, the folder of the virtual environment.
 need_python() { # modules…
     local module
     python=$PROOF/python

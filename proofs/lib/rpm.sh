@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# RPM packages built in a copy of the Debian 13 tree by its rpm. A script sources this file first, or in a subshell after deb.sh, whose names
-# it takes; it brings proof.sh. The tree is $root, the folder of the work in it $work, and steps are noted in $kept.
+# Builds RPM packages with rpm in a copy of the Debian 13 tree. A script sources this file first, or in a subshell after deb.sh, because both files
+# define the same names; this file sources proof.sh. The tree is $root, the folder of the work in it is $work, and $kept stores finished steps.
 
 source "$(dirname "${BASH_SOURCE[0]}")/proof.sh"
 
@@ -14,12 +14,12 @@ kept=$cache/rpm
 by=()
 left=${STEPS:-1000}
 
-# Runs a step, unless it was done before; its output is in a log.
+# Runs a step, unless it was done before. The step's output goes to a log.
 step() { # name, command…
     local name=$1 stamp=$kept/steps/$1
     shift
     [[ ! -e $stamp ]] || return 0
-    ((left-- > 0)) || stop 75 "stopped in front of $name"
+    ((left-- > 0)) || stop 75 "stopped before $name"
     mkdir -p "$kept/steps" "$kept/logs"
     say "$name"
     local status
@@ -34,13 +34,13 @@ step() { # name, command…
     touch "$stamp"
 }
 
-# Runs a command in the tree, or in the tree IN, with a /proc of its own.
+# Runs a command in the tree $root, or in the tree $IN, with a separate /proc.
 inside() {
     unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" env -i HOME=/root PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 CCACHE_DIR=/proof/ccache "$@"' \
         "${IN:-$root}" "$@"
 }
 
-# Makes the tree: Debian 13 with rpm and what the packages need.
+# Makes the tree: Debian 13 with rpm and the build dependencies of the packages.
 tree() {
     rm -rf "$root"
     cp -a "$cache/debian13" "$root"
@@ -54,7 +54,7 @@ tree() {
         ca-certificates rustc cargo gcc-14-plugin-dev valgrind libc6-dbg
 }
 
-# Builds packages by a spec, with the macros of flags.
+# Builds packages from a spec, with the macros of flags.
 rpmbuild_in() { # folder below /proof, spec in it, arguments…
     local folder=$1 spec=$2
     shift 2
@@ -74,4 +74,4 @@ build() { # package, kind, spec, arguments…
     rm -rf "$work/$name/top"
 }
 
-about() { inside rpm -qp --qf "$4" "/proof/$1/$2/$3"; } # package, kind, file, format: prints what a built package says
+about() { inside rpm -qp --qf "$4" "/proof/$1/$2/$3"; } # package, kind, file, format: queries a built package

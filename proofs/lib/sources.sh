@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# Source packages of the distribution, fetched once and unpacked as upstream released them, and crates. Sourced by proof.sh.
+# Source packages of the distribution, downloaded once and unpacked as upstream released them, and crates. proof.sh sources this file.
 
-# Fetches a source package, unless the folder has one.
+# Downloads a source package, unless the folder contains one.
 fetch_package() { # package, folder, further arguments of scripts/fetch-sourceâ€¦
     [[ -n $(compgen -G "$2/*.dsc") ]] || "$repository/scripts/fetch-source" "$@" >&2
 }
 
-# Prints the path of upstream's archive in the folder of a source package. Signatures are beside it.
+# Prints the path of upstream's archive in the folder of a source package, which also contains signatures.
 upstream_archive() { # folder
     local archive
     for archive in "$1"/*.orig.tar.*; do
@@ -23,7 +23,7 @@ unpack_upstream() { # folder of the source package, new folder, options of tarâ€
     tar -xf "$(upstream_archive "$1")" -C "$2" --strip-components=1 "${@:3}"
 }
 
-# Puts the sources of a crate into a folder: cargo fetches it for a project that depends on it.
+# Copies the sources of a crate into a folder: cargo downloads it for a project that depends on it.
 vendored_crate() { # name, version, folder of that project, folder
     if [[ ! -d $3/vendor/$1 ]]; then
         mkdir -p "$3/src"
@@ -33,7 +33,7 @@ vendored_crate() { # name, version, folder of that project, folder
     fi
     cp -R "$3/vendor/$1/." "$4"
     rm "$4/.cargo-checksum.json"
-    # The cache lies in the folder of another workspace.
+        # The cache is in the folder of another workspace.
     grep -q '^\[workspace\]' "$4/Cargo.toml" || printf '\n[workspace]\n' >>"$4/Cargo.toml"
     printf '%s %s\t%s\n' "$1" "$2" "$(sed -n 's/.*"package":"\([0-9a-f]*\)".*/\1/p' "$3/vendor/$1/.cargo-checksum.json")" >>"$PROOF/inputs.tsv"
 }

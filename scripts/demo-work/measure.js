@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Work that differs from train.js: a tokenizer and an evaluator, generators, typed arrays and strings.
+// The measured work, which differs from train.js: a tokenizer and an evaluator, generators, typed arrays and strings.
 function* tokens(text) {
     let at = 0;
     while (at < text.length) {

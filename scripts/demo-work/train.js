@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Parses, sorts and prints records, matches patterns, and calls methods of classes.
+// The training work: parses, sorts and prints records, matches patterns, and calls methods of classes.
 const words = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split(" ");
 let state = 12345;
 const random = (n) => (state = (state * 1103515245 + 12345) % 2147483648) % n;

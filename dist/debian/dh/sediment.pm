@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# The debhelper sequence of sediment, loaded by a build dependency on dh-sequence-sediment. Every command that dh runs inherits its
-# settings: flags that give each function a section of its own, and a folder where compilers look for their linker first.
-# dh_sediment_link fills that folder after configuration, so that configure scripts do not find it.
+# The debhelper sequence of sediment. A build dependency on dh-sequence-sediment loads it. It sets environment variables for all commands that dh
+# runs: -ffunction-sections, and a folder where compilers search first for their linker. dh_sediment_link fills this folder after configuration,
+# so that configure scripts do not find the links.
 
 use strict;
 use warnings;
@@ -21,8 +21,9 @@ sub appended {
     $ENV{$variable} = $before eq '' ? $more : "$before$between$more";
 }
 
-# The text of debian/rules and of the files that it includes, without comments, and whether all includes could be followed. A name with
-# a variable other than CURDIR cannot. `sediment package deb` follows the same rules. dpkg's own makefiles set no flag for the maintainer.
+# Returns the text of debian/rules and the files that it includes, without comments, and true if all includes were read. An include whose name
+# contains a variable other than CURDIR is not read. `sediment package deb` uses the same rules. dpkg's own makefiles are skipped, because they
+# do not set maintainer flags.
 sub makefiles {
     my ($text, $whole, %seen) = ('', 1);
     my @names = ('debian/rules');
@@ -48,8 +49,8 @@ sub makefiles {
 
 my ($makefiles, $whole) = makefiles();
 
-# The variables that make dpkg-buildflags append to the flags of a language. If the package sets flags for its maintainer, a make that dh
-# starts would replace the appended flags, so the other variable is used. If that is unknown, both are set, and a flag may occur twice.
+# Returns the variables through which dpkg-buildflags appends to the flags of a language. If the package's makefiles set DEB_*_MAINT_* variables,
+# they would replace DEB_*_MAINT_APPEND, so DEB_*_APPEND is used. If some includes were not read, both are set, and a flag may occur twice.
 sub variables {
     my ($language) = @_;
     my ($maintainer, $builder) = ("DEB_${language}_MAINT_APPEND", "DEB_${language}_APPEND");
@@ -57,12 +58,12 @@ sub variables {
     return $whole ? $maintainer : ($maintainer, $builder);
 }
 
-# True if a profile has a function, or if there is a file other than a profile: a list of names, or an older order.
+# True if a profile contains a function, or if there is another kind of file: a list of names, or an older order.
 sub has_functions {
     for my $name (glob 'debian/sediment-profiles/*') {
         next if $name =~ m{/sediment\.conf$};
         return 1 if $name !~ /\.(?:gv|prof)$/;
-        # A device may have no end.
+        # Only regular files: a device may never end.
         next if !-f $name;
         open(my $file, '<', $name) or return 1;
         while (my $line = <$file>) {
@@ -78,18 +79,18 @@ my $wanted =
   && !get_buildoption('nopgo')
   && !grep { $_ eq $without } split ' ', $ENV{DEB_BUILD_PROFILES} // '';
 if ($wanted && !has_functions()) {
-    print {*STDERR} "sediment: debian/sediment-profiles names no function: this is the build without it\n";
+    print {*STDERR} "sediment: debian/sediment-profiles names no function: the package is built without an order\n";
     $wanted = 0;
 }
 
-# DEB_BUILD_OPTIONS=sediment-graphs: a build that also writes call graphs. Objects stay the same.
+# DEB_BUILD_OPTIONS=sediment-graphs: the build also writes call graphs. Objects do not change.
 if (get_buildoption('sediment-graphs')) {
     my $plugin = $ENV{SEDIMENT_PLUGIN} // '/usr/libexec/sediment/sediment.so';
     my $graphs = getcwd() . '/debian/.debhelper/sediment/graphs';
     if (-e $plugin) {
         make_path($graphs);
         $ENV{SEDIMENT_GV_DIR} = $graphs;
-        # An object from ccache comes without a graph.
+        # ccache must compile again, because an object from its cache has no graph.
         $ENV{CCACHE_RECACHE} = 1;
         for my $language (qw(CFLAGS CXXFLAGS FFLAGS FCFLAGS LDFLAGS)) {
             appended($language, "-fplugin=$plugin", ' ') if exists $ENV{$language};
@@ -103,17 +104,17 @@ if (get_buildoption('sediment-graphs')) {
 
 my $state = getcwd() . '/debian/.debhelper/sediment';
 
-# Adds a folder where compilers look for their programs, before the folders that are already set.
+# Prepends a folder to COMPILER_PATH, where compilers search for their programs.
 sub found_by_compilers {
     my ($folder) = @_;
     $ENV{COMPILER_PATH} = join ':', $folder, grep { $_ ne '' && $_ ne $folder } split /:/, $ENV{COMPILER_PATH} // '';
 }
 
-# Scripts that run before GCC's own compilers: they load the plugin if a variable is set, so no flag names it.
+# Folder of the scripts that run GCC's own compilers. They load the plugin if a variable is set, so no compiler flag is needed.
 my $compilers = $ENV{SEDIMENT_COMPILERS} // '/usr/libexec/sediment/compilers';
 
-# DEB_BUILD_OPTIONS=sediment-blocks: numbers blocks, for a recording of the code that runs inside functions. The code stays the same,
-# except with counters, where less code is copied.
+# DEB_BUILD_OPTIONS=sediment-blocks: numbers blocks, so that recordings have block counts. The code does not change, except with counters:
+# then fewer optimisations copy code.
 if (get_buildoption('sediment-blocks')) {
     if (-d $compilers) {
         $ENV{SEDIMENT_NUMBER_BLOCKS} = 1;
@@ -124,7 +125,7 @@ if (get_buildoption('sediment-blocks')) {
     }
 }
 
-# True if a profile has counts inside functions, as an attribute of this name.
+# True if a profile has counts inside functions: an attribute with this name, `blocks` or `counters`.
 sub counts {
     my ($attribute) = @_;
     for my $name (grep { -f } glob 'debian/sediment-profiles/*.gv debian/sediment-profiles/*.prof') {
@@ -146,12 +147,12 @@ if ($wanted) {
         found_by_compilers($compilers);
         for my $kind (@kinds) {
             $ENV{ 'SEDIMENT_' . uc $kind } = "$state/$kind";
-            # ccache does not detect the plugin.
+            # ccache does not see the file of counts, which is an input of the compilation.
             $ENV{CCACHE_EXTRAFILES} = join ':', grep { defined } $ENV{CCACHE_EXTRAFILES}, "$state/$kind";
         }
     }
     for my $language (@languages) {
-        # dh computed the flags before it read this file. A debian/rules that calls dpkg-buildflags again gets the second setting.
+        # dh has already computed the flags, so they are changed here. The second line is for a debian/rules that calls dpkg-buildflags again.
         appended($language, $sections, ' ') if exists $ENV{$language};
         appended($_, $sections, ' ') for variables($language);
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# A package whose programs are linked in the order of files/foo.gv, with USE=sediment.
+# Example of a package. With USE=sediment, its programs are linked in the order of files/foo.gv.
 EAPI=8
 
 inherit flag-o-matic
@@ -27,6 +27,6 @@ src_configure() {
 src_test() {
 	default
 	if use sediment; then
-		sediment verify --log "${T}/log" || ewarn "not as ordered as usual"
+		sediment verify --log "${T}/log" || ewarn "less is placed as ordered than expected"
 	fi
 }

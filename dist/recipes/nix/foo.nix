@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The package foo with its programs linked in the order of profiles/foo.gv. The compiler's wrapper has its own path to the linker, so -B
-# names the linker of sediment. Flags that the package sets stay.
+# Example: the programs of the package foo are linked in the order of profiles/foo.gv. Nix's compiler wrapper has a fixed path to the linker,
+# so -B names the folder of sediment's linkers. Flags that the package sets are kept.
 { pkgs, sediment }:
 
 pkgs.foo.overrideAttrs (old: {

@@ -9,20 +9,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Stack of the threads that make plans, which are trees.
+/// Stack size of the threads that plan queries. Plans are trees, so planning is recursive.
 const STACK: usize = 32 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct SchedulerOptions {
     /// Folder that all machines of the cluster see, or s3://BUCKET/PREFIX
     dataset: String,
-    /// Address to listen at
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
     listen: SocketAddr,
     /// Name by which executors reach this machine
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     host: String,
-    /// Seconds without a sign of life after which tasks of an executor run elsewhere
+    /// An executor that sends nothing for this number of seconds counts as dead, and its tasks run elsewhere
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..))]
     patience: u64,
 }
@@ -31,25 +31,25 @@ pub(crate) struct SchedulerOptions {
 pub(crate) struct ExecutorOptions {
     /// Folder that all machines of the cluster see, or s3://BUCKET/PREFIX
     dataset: String,
-    /// The scheduler
+    /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050")]
     scheduler: String,
-    /// Address at which other executors fetch intermediate results
+    /// Address from which other executors fetch intermediate results
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]
     listen: SocketAddr,
-    /// Port at which the scheduler hands out tasks
+    /// Port on which the scheduler distributes tasks
     #[arg(long, value_name = "PORT", default_value_t = 50052)]
     task_port: u16,
-    /// Name by which others reach this machine
+    /// Host name by which other machines reach this machine
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     host: String,
-    /// Tasks at the same time [default: as many as processors]
+    /// Number of parallel tasks [default: number of processors]
     #[arg(long, value_name = "COUNT")]
     tasks: Option<usize>,
-    /// Memory of all tasks in MiB; more is spilled to the disk
+    /// Memory of all tasks in MiB; further data is spilled to disk
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     memory: u64,
-    /// Folder for intermediate results [default: a folder in the system's temporary one]
+    /// Folder for intermediate results [default: a folder in the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 }
@@ -82,7 +82,7 @@ pub(crate) fn executor(options: &ExecutorOptions) -> Result<()> {
 fn host_and_port(text: &str) -> Result<(String, u16)> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
     parts.ok_or_else(|| {
-        Error::new(ErrorCode::Usage, "a scheduler is named HOST:PORT").with_found(text.as_bytes())
+        Error::new(ErrorCode::Usage, "the scheduler must be HOST:PORT").with_found(text.as_bytes())
     })
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment-fleet ingest`: profiles of files and folders become part of a dataset. What was added by an interrupted run is there
-//! already, and is passed over without being parsed.
+//! `sediment-fleet ingest` adds profiles from files and folders to a dataset. Profiles that an interrupted run has already added are skipped without
+//! being parsed.
 
 use clap::Args;
 use nix::time::ClockId;
@@ -20,19 +20,19 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-/// Submissions after which all that was added is made part of the dataset.
+/// Number of submissions after which the added ones are committed to the dataset.
 const COMMIT: usize = 25_000;
-/// How often files are added anew, if other programs add the same or forget.
+/// Maximum number of attempts to add the files, if other programs add the same submissions or forget names.
 const TRIES: usize = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Folder, or s3://BUCKET/PREFIX; made if it is missing
+    /// Folder, or s3://BUCKET/PREFIX; made if it does not exist
     dataset: String,
     /// Profiles, or folders with profiles (*.gv, *.prof)
     #[arg(required = true, value_name = "FILE|DIR")]
     inputs: Vec<PathBuf>,
-    /// Submitter of all files [default: another one per file, by its name]
+    /// Submitter of all files [default: a different submitter for each file, from its name]
     #[arg(long, value_name = "NAME")]
     submitter: Option<String>,
     /// Class of the hosts
@@ -41,27 +41,27 @@ pub(crate) struct Options {
     /// Day of receipt [default: today]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::day)]
     day: Option<Day>,
-    /// Meaning of the folders above each file, below DIR: submitter, host-class, day or `-`, with slashes between
+    /// Meaning of each folder between DIR and a file, separated by slashes: submitter, host-class, day or `-`
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
-    /// Package, instead of the profile's
+    /// Package, in place of the profile's
     #[arg(long, value_name = "PACKAGE")]
     package: Option<String>,
-    /// Version, instead of the profile's
+    /// Version, in place of the profile's
     #[arg(long, value_name = "VERSION", requires = "package")]
     version: Option<String>,
-    /// File of the secret that keys of submitters are made with; made with the dataset [default: DATASET.secret]
+    /// File of the secret for keys of submitters; made with the dataset [default: DATASET.secret]
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// Threads that parse
+    /// Number of threads that parse
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     threads: usize,
-    /// Go on where a file is no profile, and tell how many
+    /// Continue if a file is not a profile, and print the number of such files
     #[arg(long)]
     keep_going: bool,
 }
 
-/// A file with what is known of who sent it.
+/// A file with its submitter, class and day.
 #[derive(Debug)]
 struct Input {
     path: PathBuf,
@@ -78,11 +78,11 @@ struct Read {
     bytes: usize,
     spent: Duration,
     had_counters: bool,
-    /// None: it is in the dataset already.
+    /// The file is already in the dataset.
     prepared: Result<Option<Prepared>>,
 }
 
-/// Facts about the dataset for the threads that parse.
+/// Data about the dataset for the threads that parse.
 struct Context {
     keys: Keys,
     named: Named,
@@ -92,7 +92,7 @@ struct Context {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let inputs = inputs(options)?;
-    // What another writer added at the same moment is there the next time.
+    // Submissions that another writer added at the same moment are found at the next attempt.
     for _ in 1..TRIES {
         match add_all(options, &inputs) {
             Err(error) if is_to_be_tried_again(&error) => {}
@@ -130,7 +130,7 @@ fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
             });
         }
         drop(sender);
-        // Files are added in their order, so that numbers of subjects do not depend on threads.
+        // Files are added in their order, so that the numbers of subjects do not depend on threads.
         let (mut early, mut expected) = (BTreeMap::new(), 0);
         for read in &receiver {
             early.insert(read.at, read);
@@ -191,7 +191,7 @@ fn read(at: usize, input: &Input, context: &Context) -> Read {
     read
 }
 
-/// Time of this thread or program on processors.
+/// CPU time of this thread or program.
 fn processor_time(of: ClockId) -> Duration {
     of.now().map(Duration::from).unwrap_or_default()
 }
@@ -222,7 +222,7 @@ fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Re
     Ok(())
 }
 
-/// Sums of a run, and the reason of its first refusal.
+/// Sums of a run, and the reason of its first rejection.
 #[derive(Debug, Default)]
 struct Told {
     added: usize,
@@ -263,7 +263,7 @@ impl Told {
         }
         if self.refused > 0 {
             warning(&format!(
-                "skipped {} files that are no profiles; the first: {}",
+                "skipped {} files that are not profiles; the first: {}",
                 self.refused,
                 self.reason.as_deref().unwrap_or("")
             ));
@@ -277,7 +277,7 @@ impl Told {
     }
 }
 
-/// The files to add, in the order of their names.
+/// The files to add, sorted by name.
 fn inputs(options: &Options) -> Result<Vec<Input>> {
     if options.host_class.len() > LONGEST_WORD {
         return Err(Error::new(ErrorCode::Usage, "the host class is too long"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands: options in, calls of the library, lines out.
+//! The commands: they parse options, call the library, and print lines.
 
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -18,10 +18,10 @@ use sediment_fleet::day::Day;
 use sediment_fleet::intake::log;
 use std::path::PathBuf;
 
-/// Exit code of a check that found faults.
+/// Exit code of a check that found errors.
 const FAULTS: u8 = 5;
 
-/// Profiles of many machines and versions: a dataset, queries and an intake
+/// Stores and queries profiles of many machines and versions, and receives submissions over HTTP
 #[derive(Debug, Parser)]
 #[command(name = "sediment-fleet", version)]
 pub(crate) struct Arguments {
@@ -37,9 +37,9 @@ enum Command {
     Merge(queries::MergeOptions),
     /// List packages and versions with their submissions
     Coverage(queries::CoverageOptions),
-    /// Compare a shipped profile with the use of today
+    /// Compare a shipped profile with current use
     Drift(queries::DriftOptions),
-    /// List submitters by their agreement with all others, the lowest first
+    /// List submitters by their agreement with all others, lowest first
     Outliers(queries::OutlierOptions),
     /// Receive submissions over HTTP
     Serve(serve::Options),
@@ -49,13 +49,13 @@ enum Command {
     Fsck(FsckOptions),
     /// Remove submissions; `vacuum` removes their files
     Forget(ForgetOptions),
-    /// Join small files
+    /// Combine small files
     Compact(CompactOptions),
     /// Remove files that no snapshot of the last hours needs
     Vacuum(VacuumOptions),
     /// List the files of a table, for other engines
     Files(FilesOptions),
-    /// Plan queries of a cluster and hand out their tasks
+    /// Plan queries of a cluster and distribute their tasks
     #[cfg(feature = "cluster")]
     Scheduler(cluster::SchedulerOptions),
     /// Run tasks of a cluster's scheduler
@@ -73,13 +73,13 @@ struct FsckOptions {
 struct ForgetOptions {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
-    /// Key of the submitter, as `outliers` prints it [default: every submitter]
+    /// Key of the submitter, as `outliers` prints it [default: all submitters]
     #[arg(long, value_name = "KEY")]
     submitter: Option<String>,
-    /// Only submissions of days before this one [default: every day]
+    /// Only submissions from before this day [default: all days]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     before: Option<Day>,
-    /// Folder of the intake's log, from which a submitter is removed, too [default: the folder log of the dataset]
+    /// Folder of the intake's log; removes a submitter's records there, too [default: the folder log of the dataset]
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
 }
@@ -88,7 +88,7 @@ struct ForgetOptions {
 struct CompactOptions {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
-    /// Join commits if at least this many are small
+    /// Combine commits if at least this number of them are small
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     files: usize,
 }
@@ -97,7 +97,7 @@ struct CompactOptions {
 struct VacuumOptions {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
-    /// Keep what snapshots of this number of hours need; 0 where nobody reads an earlier one
+    /// Keep the files that snapshots of this number of hours need; 0 if nobody reads an earlier snapshot
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     retention: u32,
 }
@@ -106,13 +106,13 @@ struct VacuumOptions {
 struct FilesOptions {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
-    /// facts, blocks, submissions, subjects or submitters
+    /// Table: facts, blocks, submissions, subjects or submitters
     table: String,
     #[command(flatten)]
     selection: SelectionOptions,
 }
 
-/// Which submissions a query is of.
+/// Selection of submissions for a query.
 #[derive(Debug, Clone, Args)]
 struct SelectionOptions {
     /// Package [default: all]
@@ -124,7 +124,7 @@ struct SelectionOptions {
     /// First day [default: the first]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     since: Option<Day>,
-    /// Day after the last [default: none]
+    /// First day that is not included [default: none]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     before: Option<Day>,
     /// Architecture [default: all]
@@ -166,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             | Command::Files(_)
     );
     if !is_reading {
-        // What it writes is for its user alone.
+        // Only its user may read the files that it writes.
         umask(Mode::S_IRWXG | Mode::S_IRWXO);
     }
     match &arguments.command {
@@ -195,7 +195,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Removes submissions from the dataset, and those of a submitter from the log of an intake.
+/// Removes submissions from the dataset, and a submitter's records from the log of an intake.
 fn forget_all(options: &ForgetOptions) -> Result<()> {
     let what = Forgotten { submitter: options.submitter.clone(), before: options.before };
     let log = match &options.log {
@@ -204,7 +204,7 @@ fn forget_all(options: &ForgetOptions) -> Result<()> {
         None => Some(PathBuf::from(&options.dataset).join("log")),
     };
     let mut of_log = 0;
-    // The log first: what it has would be added after the rest was removed.
+    // The log comes first, because its records would otherwise be added after the removal.
     if let (Some(submitter), None, Some(log)) = (&what.submitter, what.before, log) {
         of_log = log::forget(&log, submitter)?;
     }
@@ -230,7 +230,7 @@ async fn fsck(options: &FsckOptions) -> Result<u8> {
 
 async fn files(options: &FilesOptions) -> Result<()> {
     let table = Table::ALL.into_iter().find(|table| table.name() == options.table).ok_or_else(|| {
-        sediment_core::Error::new(sediment_core::ErrorCode::Usage, "no table has this name")
+        sediment_core::Error::new(sediment_core::ErrorCode::Usage, "there is no table with this name")
             .with_found(options.table.as_bytes())
             .with_hint("tables are facts, blocks, submissions, subjects and submitters")
     })?;

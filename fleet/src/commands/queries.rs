@@ -22,20 +22,20 @@ use std::path::{Path, PathBuf};
 /// Limits of the query engine.
 #[derive(Debug, Args)]
 struct EngineOptions {
-    /// Memory of the query engine in MiB; more is spilled to the disk
+    /// Memory of the query engine in MiB; further data is spilled to disk
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     memory: usize,
-    /// Folder for what is spilled [default: the system's temporary folder]
+    /// Folder for spilled data [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
-    /// Threads [default: as many as processors]
+    /// Number of threads [default: number of processors]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Scheduler of a cluster that runs the query, in as many tasks as there are threads [default: this process runs it]
+    /// Scheduler of a cluster that runs the query, in one task for each thread [default: this process runs the query]
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "HOST:PORT")]
     cluster: Option<String>,
-    /// Seconds after which a query that the cluster has not answered is sent again, as when an executor died; three times in all
+    /// Send a query again if the cluster has not answered after this number of seconds, for example because an executor died; three attempts in all
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     retry_after: u64,
@@ -58,10 +58,10 @@ impl EngineOptions {
     }
 }
 
-/// Which submissions count, and how much.
+/// Selection and weights of submissions.
 #[derive(Debug, Args)]
 struct PolicyOptions {
-    /// Let recordings count alike, as `sediment merge` does [default: submitters, each once for a version]
+    /// Give all recordings the same weight, like `sediment merge` [default: all submitters have the same weight, once for each version]
     #[arg(long)]
     by_recordings: bool,
     /// Weight of a version; repeatable [default: 1]
@@ -70,16 +70,16 @@ struct PolicyOptions {
     /// Weight of a host class; repeatable [default: 1]
     #[arg(long = "weigh-host-class", value_name = "CLASS=WEIGHT", value_parser = weighed)]
     weigh_host_classes: Vec<(String, Weight)>,
-    /// Let a submission count half after this number of days [default: all the same]
+    /// Halve the weight of a submission after this number of days [default: age does not matter]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     half_life: Option<u32>,
-    /// Count ages from this day [default: the newest selected day]
+    /// Day from which ages are counted [default: the newest selected day]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::day)]
     until: Option<Day>,
-    /// Let the newest recordings of a submitter count, at most this number [default: all]
+    /// Count at most this number of recordings of each submitter, the newest [default: all]
     #[arg(long, value_name = "COUNT")]
     cap: Option<u32>,
-    /// The same for each class of hosts [default: all]
+    /// Count at most this number of recordings of each class of hosts, the newest [default: all]
     #[arg(long, value_name = "COUNT")]
     cap_host_class: Option<u32>,
     /// Skip functions that fewer submitters executed
@@ -108,7 +108,7 @@ fn weighed(text: &str) -> std::result::Result<(String, Weight), String> {
     Ok((name.to_owned(), Weight::parse(weight).map_err(|error| error.to_string())?))
 }
 
-/// A dataset, the part of it that counts, and the engine that reads it.
+/// A dataset, the selected part of it, and the engine that reads it.
 #[derive(Debug, Args)]
 struct Source {
     /// Folder, or s3://BUCKET/PREFIX
@@ -134,7 +134,7 @@ pub(crate) struct MergeOptions {
     /// File to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "explain")]
     output: Option<PathBuf>,
-    /// Print the query and its plan, and write nothing
+    /// Print the query and its plan, and do not write a file
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -161,7 +161,7 @@ pub(crate) struct DriftOptions {
 pub(crate) struct OutlierOptions {
     #[command(flatten)]
     source: Source,
-    /// Submitters to list
+    /// Number of submitters to list
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     most: usize,
 }
@@ -240,7 +240,7 @@ pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
     println!("agreement: {}", found.agreement.map_or("unknown".to_owned(), percent));
     println!("calls into functions that the shipped profile lacks: {}", percent(found.unknown));
     match found.loss {
-        None => println!("estimated iTLB misses: the code fits the TLB; nothing to refresh for"),
+        None => println!("estimated iTLB misses: the code fits the TLB, so a new profile gains nothing"),
         Some(loss) => println!(
             "estimated iTLB misses of the shipped order against a fresh one: {:+.1} % ({loss:.3})",
             100.0 * (loss - 1.0)
@@ -265,10 +265,10 @@ pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As any new file, by the process' mask.
+    // The permissions of a new file, by the umask of the process.
     let mode = std::fs::Permissions::from_mode(0o666);
     let written = tempfile::Builder::new().permissions(mode).tempfile_in(folder).and_then(|mut file| {
         file.write_all(bytes)?;

@@ -15,57 +15,57 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Folder, or s3://BUCKET/PREFIX; made if it is missing
+    /// Folder, or s3://BUCKET/PREFIX; made if it does not exist
     dataset: String,
-    /// File of tokens, as `token` writes it
+    /// File of tokens, written by `token`
     #[arg(long, value_name = "FILE")]
     tokens: PathBuf,
-    /// File of the secret that keys of submitters are made with; made with the dataset [default: DATASET.secret]
+    /// File of the secret for keys of submitters; made with the dataset [default: DATASET.secret]
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// Address to listen at; a proxy in front has TLS
+    /// Address to listen on; use a proxy for TLS
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8440")]
     listen: SocketAddr,
     /// Folder of the log, on a disk of this machine [default: the folder log of the dataset]
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
-    /// Packages of what profilers push, a line each: build-id, tab, NAME-VERSION-RELEASE [default: service.name and service.version]
+    /// File of packages for profiles from profilers, one on each line: build-id, tab, NAME-VERSION-RELEASE [default: service.name and service.version]
     #[arg(long, value_name = "FILE")]
     build_ids: Option<PathBuf>,
-    /// Largest submission, in KiB
+    /// Maximum size of a submission, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 16 * 1024)]
     max_size: usize,
-    /// Submissions of a submitter per minute
+    /// Maximum number of submissions of a submitter per minute
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
     rate: u32,
-    /// Submissions of a submitter at the same time
+    /// Maximum number of simultaneous submissions of a submitter
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     at_once: usize,
-    /// Seconds for a request as a whole, with its answer
+    /// Maximum seconds for a request, including its answer
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     request_timeout: u64,
-    /// Seconds for a submission to arrive
+    /// Maximum seconds until a submission has arrived
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     receive_timeout: u64,
-    /// Memory for submissions that are being received, in MiB
+    /// Memory for submissions during their receipt, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 96)]
     memory: usize,
-    /// Connections at the same time
+    /// Maximum number of connections
     #[arg(long, value_name = "COUNT", default_value_t = 512)]
     connections: usize,
-    /// Seconds after which received submissions become part of the dataset
+    /// Maximum seconds until received submissions are in the dataset
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     every: u64,
-    /// Seconds after which small files of the dataset are joined, and those of earlier snapshots removed; 0: never
+    /// Seconds between combinations of small files and removals of old files; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     maintain_every: u64,
-    /// Hours for which files of earlier snapshots stay
+    /// Hours for which files of earlier snapshots are kept
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     retention: u32,
-    /// Show functions on pages, and in profiles to download, that at least this number of submitters executed
+    /// Show functions on pages, and in downloaded profiles, only if at least this number of submitters executed them
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     min_submitters: u32,
-    /// Folder of shipped profiles, PACKAGE.gv, which pages compare with [default: none]
+    /// Folder of shipped profiles, PACKAGE.gv, for comparisons on pages [default: none]
     #[arg(long, value_name = "DIR")]
     shipped: Option<PathBuf>,
 }
@@ -112,11 +112,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenOptions {
-    /// File of tokens, which the hash is added to; made if it is missing
+    /// File of tokens, to which the hash is added; made if it does not exist
     file: PathBuf,
-    /// Name of the submitter, for the site alone
+    /// Name of the submitter; only the site sees it
     name: String,
-    /// Class of its hosts
+    /// Class of the submitter's hosts
     host_class: String,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn token(options: &TokenOptions) -> Result<()> {
         .iter()
         .any(|word| word.is_empty() || word.chars().any(char::is_control))
     {
-        return Err(Error::new(ErrorCode::Usage, "names are not empty and have no control characters"));
+        return Err(Error::new(ErrorCode::Usage, "a name must not be empty or contain control characters"));
     }
     if options.name.len() > LONGEST_WORD || options.host_class.len() > LONGEST_WORD {
         return Err(Error::new(ErrorCode::Usage, format!("a name is longer than {LONGEST_WORD} bytes")));

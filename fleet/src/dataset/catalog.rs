@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Log`]: the Delta table that lists the files of one of a dataset's tables. Delta is the catalogue alone: files are written by
-//! [`Store`], and queries read exactly the files of a snapshot.
+//! [`Log`]: the Delta table that lists the files of one of a dataset's tables. Delta is only used as a catalogue: [`Store`] writes the files, and queries
+//! read exactly the files of a snapshot.
 //!
-//! A commit is one new file of the log, which is there whole or not at all, and which of two writers makes it is decided by the store.
+//! A commit adds one new file to the log, completely or not at all. If two writers try the same commit, the store decides which one succeeds.
 
 use super::store::Store;
 use super::tables::{self, WEIGHT};
@@ -22,20 +22,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Version of the columns and names that this program writes, and the newest that it reads. Earlier ones had no Delta log.
+/// Version of the columns and names that this program writes, and the newest version that it reads. Earlier versions had no Delta log.
 pub const SCHEMA: u32 = 3;
 
-/// Properties of the submissions' table.
+/// Properties of the table of submissions.
 pub const PROPERTY_SCHEMA: &str = "sediment.schema";
-/// Random text that tells a dataset from others.
+/// Random text that identifies a dataset.
 pub const PROPERTY_DATASET: &str = "sediment.dataset";
-/// What the secret of its keys makes of this.
+/// Digest of that text with the secret of the dataset's keys.
 pub const PROPERTY_CHECK: &str = "sediment.check";
 
-/// The number that commits of submissions keep: how often names were forgotten. Writers that began before do not commit.
+/// Number in commits of submissions: how often names were forgotten. A writer that began before the last time cannot commit.
 pub const FORGOTTEN: &str = "sediment-forgotten";
 
-/// Column by which tables are partitioned: the commit that wrote a file.
+/// Partition column of the tables: the commit that wrote a file.
 pub const BATCH: &str = "batch";
 
 /// A table of a dataset.
@@ -43,9 +43,9 @@ pub const BATCH: &str = "batch";
 pub enum Table {
     /// Functions, calls and affinity of each submission.
     Facts,
-    /// Counts inside functions, added up by build, submitter and day.
+    /// Counts inside functions, summed by build, submitter and day.
     Blocks,
-    /// One row per submission.
+    /// One row for each submission.
     Submissions,
     /// Subjects by number.
     Subjects,
@@ -54,7 +54,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// Every table, the one of submissions last: a dataset is there once it is.
+    /// All tables. The table of submissions is the last, because its existence means that the dataset exists.
     pub const ALL: [Self; 5] =
         [Self::Facts, Self::Blocks, Self::Subjects, Self::Submitters, Self::Submissions];
 
@@ -70,7 +70,7 @@ impl Table {
         }
     }
 
-    /// Columns of its files.
+    /// Columns of the table's files.
     #[must_use]
     pub fn schema(self) -> SchemaRef {
         match self {
@@ -89,20 +89,20 @@ impl Table {
 /// A file of a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct File {
-    /// Its name below the root of the dataset.
+    /// Name, relative to the root of the dataset.
     pub name: String,
-    /// The commit that wrote it; of subjects and submitters none.
+    /// Commit that wrote the file; none for subjects and submitters.
     pub batch: Option<String>,
     /// Size in bytes.
     pub bytes: u64,
     /// Number of rows.
     pub rows: u64,
-    /// When it was committed, in milliseconds since 1970.
+    /// Time of the commit, in milliseconds since 1970.
     pub written: i64,
 }
 
 impl File {
-    /// Part of the name between slashes, without the ending.
+    /// Part of the name between slashes, without the suffix.
     #[must_use]
     pub fn stem(&self) -> &str {
         let last = self.name.rsplit('/').next().unwrap_or_default();
@@ -110,12 +110,12 @@ impl File {
     }
 }
 
-/// What became of a commit.
+/// Result of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committed {
-    /// It is in the log.
+    /// The commit is in the log.
     Done,
-    /// Another writer came first: the log is at its newest state, and has nothing of this commit.
+    /// Another writer came first. The log is now at its newest state, which does not contain this commit.
     Conflict,
 }
 
@@ -134,13 +134,13 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    /// The newest state of a table's log; None where there is none.
+    /// Newest state of a table's log; `None` if there is no log.
     ///
     /// # Errors
-    /// When the store fails or the log is damaged.
+    /// Fails if the store fails or the log is damaged.
     pub async fn open(store: &Store, table: Table) -> Result<Option<Self>> {
         let mut log = Self::unloaded(store, table)?;
-        // A folder that is missing is an error to Delta.
+        // Delta reports a missing folder as an error.
         if store.folder().is_some_and(|folder| !folder.join(table.name()).join("_delta_log").is_dir()) {
             return Ok(None);
         }
@@ -160,10 +160,10 @@ impl Log {
         Ok(Self { table, store: store.clone(), delta: DeltaTable::new(log) })
     }
 
-    /// Makes the log of an empty table, unless there is one.
+    /// Makes the log of an empty table, unless there is a log.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn create(store: &Store, table: Table, properties: &[(&str, String)]) -> Result<Self> {
         let new = Self::unloaded(store, table)?;
         let schema = table.schema();
@@ -188,7 +188,7 @@ impl Log {
         new.settle(0)?;
         match made {
             Ok(delta) => Ok(Self { delta, ..new }),
-            // Another program made it at this moment; else the reason shows now.
+            // Perhaps another program made it at this moment; otherwise opening it reports the reason.
             Err(error) => match Self::open(store, table).await? {
                 Some(log) => Ok(log),
                 None => Err(new.failed(&error)),
@@ -196,19 +196,19 @@ impl Log {
         }
     }
 
-    /// Goes on to the newest state.
+    /// Updates to the newest state.
     ///
     /// # Errors
-    /// When the store fails or the log is damaged.
+    /// Fails if the store fails or the log is damaged.
     pub async fn refresh(&mut self) -> Result<()> {
         let done = self.delta.update_state().await;
         done.map_err(|error| self.failed(&error))
     }
 
-    /// Adds columns that this program knows and the table, of an earlier version, does not: they are null in its files.
+    /// Adds columns that this program uses and a table of an earlier version lacks. They are null in the table's files.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn evolve(&mut self) -> Result<()> {
         loop {
             let Some(state) = &self.delta.state else { return Ok(()) };
@@ -226,14 +226,14 @@ impl Log {
                     self.delta = delta;
                     self.settle(self.version())?;
                 }
-                // Another program did something at this moment.
+                // Another program changed the table at this moment.
                 Err(error) if is_conflict(&error) => self.refresh().await?,
                 Err(error) => return Err(self.failed(&error)),
             }
         }
     }
 
-    /// Number of the state.
+    /// Version number of the state.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.delta.version().unwrap_or(0)
@@ -246,7 +246,7 @@ impl Log {
         state.metadata().configuration().get(name).cloned()
     }
 
-    /// The files, sorted by name.
+    /// The table's files, sorted by name.
     #[must_use]
     pub fn files(&self) -> Vec<File> {
         let Some(state) = &self.delta.state else { return Vec::new() };
@@ -272,20 +272,20 @@ impl Log {
         files
     }
 
-    /// A number that commits keep, by name.
+    /// A number that commits store, by name.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn number(&self, name: &str) -> Result<Option<i64>> {
         let Some(state) = &self.delta.state else { return Ok(None) };
         let log = self.delta.log_store();
         state.transaction_version(log.as_ref(), name).await.map_err(|error| self.failed(&error))
     }
 
-    /// Adds and removes files, and sets a number, as the version that follows this one.
+    /// Commits the next version: adds and removes files, and sets a number.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn commit(
         &mut self,
         added: &[File],
@@ -317,7 +317,7 @@ impl Log {
             Err(error) => {
                 let before = self.version();
                 self.refresh().await?;
-                // A try whose answer was lost has made it, and so has one after which a checkpoint failed.
+                // The attempt succeeded although its answer was lost, or although the following checkpoint failed.
                 let files = self.files();
                 let is_there = |file: &File| files.iter().any(|known| known.name == file.name);
                 if !added.is_empty() && added.iter().all(is_there) {
@@ -329,10 +329,10 @@ impl Log {
         }
     }
 
-    /// Adds and removes files whatever other writers do meanwhile. Files that are not there are not removed.
+    /// Adds and removes files, and repeats the commit if other writers come first. Ignores removals of files that do not exist.
     ///
     /// # Errors
-    /// When the store fails, or others are always faster.
+    /// Fails if the store fails, or if other writers always come first.
     pub async fn commit_always(&mut self, added: &[File], removed: &[File]) -> Result<()> {
         for _ in 0..1000 {
             let files = self.files();
@@ -346,13 +346,14 @@ impl Log {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
+        Err(Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+            .with_input(self.table.name()))
     }
 
-    /// Counts a number that commits keep up, whatever other writers do meanwhile.
+    /// Increases a number that commits store, and repeats the commit if other writers come first.
     ///
     /// # Errors
-    /// When the store fails, or others are always faster.
+    /// Fails if the store fails, or if other writers always come first.
     pub async fn count_up(&mut self, name: &str) -> Result<()> {
         let before = self.number(name).await?.unwrap_or(0);
         for _ in 0..1000 {
@@ -361,13 +362,14 @@ impl Log {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
+        Err(Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+            .with_input(self.table.name()))
     }
 
-    /// Removes files from the store that no state within the retention lists. With `all`, also those that no commit ever listed.
+    /// Removes files that no state within the retention lists. With `all`, also removes files that no commit ever listed.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn vacuum(&mut self, hours: u32, all: bool) -> Result<usize> {
         let vacuum = self
             .delta
@@ -391,7 +393,7 @@ impl Log {
             path: self.inside(file),
             partition_values: self.partition(file),
             size: file.bytes as i64,
-            // What is abandoned shows by the age of its commit: a file may have been written long before.
+            // The age of a file's commit decides, because the file may have been written long before.
             modification_time: now,
             data_change: true,
             stats: Some(format!("{{\"numRecords\":{}}}", file.rows)),
@@ -428,13 +430,13 @@ impl Log {
         }
     }
 
-    /// Waits until a commit lasts.
+    /// Waits until a commit is durable.
     fn settle(&self, version: u64) -> Result<()> {
         self.store.settle_file(&format!("{}/_delta_log/{version:020}.json", self.table.name()))
     }
 
     fn failed(&self, error: &DeltaTableError) -> Error {
-        Error::new(ErrorCode::Io, format!("the table's log failed: {error}"))
+        Error::new(ErrorCode::Io, format!("error in the table's log: {error}"))
             .with_input(self.store.for_programs(self.table.name()))
     }
 }
@@ -457,7 +459,7 @@ fn column(name: &str, of: &ArrowType) -> StructField {
         ArrowType::Int64 => DataType::Primitive(PrimitiveType::Long),
         ArrowType::Boolean => DataType::Primitive(PrimitiveType::Boolean),
         ArrowType::Date32 => DataType::Primitive(PrimitiveType::Date),
-        // The only decimals are weights.
+        // Weights are the only decimals.
         other if *other == WEIGHT => DataType::decimal(18, 0).unwrap_or(DataType::LONG),
         _ => DataType::Primitive(PrimitiveType::String),
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fsck`: whether all files of a snapshot are there, and whole.
+//! `fsck`: checks that all files of a snapshot exist and are not damaged.
 
 use super::catalog::Table;
 use super::{Dataset, tables};
@@ -10,16 +10,16 @@ use std::collections::HashSet;
 /// Result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Files that are as they must be.
+    /// Number of files without errors.
     pub sound: usize,
-    /// Faults, one line each.
+    /// Errors, one on each line.
     pub faults: Vec<String>,
 }
 
-/// Reads all files of the newest snapshot of a dataset.
+/// Reads all files of a dataset's newest snapshot.
 ///
 /// # Errors
-/// When there is no dataset, or its logs are damaged.
+/// Fails if there is no dataset, or if its logs are damaged.
 pub async fn check(place: &str) -> Result<Checked> {
     let dataset = Dataset::open(place).await?;
     let mut checked = Checked::default();
@@ -41,7 +41,7 @@ pub async fn check(place: &str) -> Result<Checked> {
             for batch in batches.iter().filter(|_| table == Table::Submissions) {
                 let all = (0..batch.num_rows()).filter_map(|row| tables::text_at(batch, 11, row));
                 if !all.map(str::to_owned).all(|identity| identities.insert(identity)) {
-                    checked.faults.push(format!("{}: a submission that is there twice", file.name));
+                    checked.faults.push(format!("{}: a submission occurs twice", file.name));
                 }
             }
             checked.sound += usize::from(checked.faults.len() == before);

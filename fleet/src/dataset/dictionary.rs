@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Dictionary`]: numbers of subjects and submitters. A number is given once and stays.
+//! [`Dictionary`]: numbers of subjects and submitters. A number is assigned once and does not change.
 
 use super::tables;
 use datafusion::arrow::array::{Array as _, AsArray as _, RecordBatch};
@@ -12,7 +12,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::cmp::Ordering;
 use std::hash::BuildHasher as _;
 
-/// A subject by the numbers of its functions.
+/// A subject, with the numbers of its functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject<'d> {
     /// Its kind.
@@ -21,11 +21,11 @@ pub struct Subject<'d> {
     pub function: Option<u32>,
     /// The callee.
     pub callee: Option<u32>,
-    /// Further marks that tell it from others.
+    /// More marks that distinguish it from other subjects.
     pub detail: &'d str,
 }
 
-/// A subject in small, so that many lie in a processor's cache: all parts by their numbers.
+/// A subject in compact form, so that many fit the processor's cache: all parts are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SubjectKey {
     kind: RowKind,
@@ -34,7 +34,7 @@ struct SubjectKey {
     detail: u32,
 }
 
-/// In place of a number that a subject does not have.
+/// Placeholder for a number that a subject does not have.
 const NONE: u32 = u32::MAX;
 
 /// The name of a function.
@@ -44,12 +44,12 @@ pub struct FunctionName<'d> {
     pub dso: Option<&'d str>,
     /// Its own name.
     pub name: &'d str,
-    /// Its file.
+    /// Its source file.
     pub file: Option<&'d str>,
 }
 
 impl FunctionName<'_> {
-    /// The name as profiles have it.
+    /// The name in the spelling of profiles.
     #[must_use]
     pub fn key(&self) -> FunctionKey {
         let Self { dso, name, file } = *self;
@@ -57,10 +57,10 @@ impl FunctionName<'_> {
     }
 }
 
-/// Subjects and submitters by number, and numbers by these.
+/// Subjects and submitters by number, and the numbers of subjects and submitters.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    /// Functions, as [`spell`] writes them.
+    /// Functions in the spelling of [`spell`].
     functions: Words,
     details: Words,
     submitters: Words,
@@ -68,13 +68,13 @@ pub struct Dictionary {
     /// Numbers of subjects by their keys.
     by_key: HashTable<i32>,
     hashing: RandomState,
-    /// Subjects and submitters that files have.
+    /// Number of subjects and submitters that are in files.
     kept: (usize, usize),
-    /// Numbers of subjects that changed, as another writer gave them to others before they were kept.
+    /// Numbers of subjects that changed, because another writer assigned them to other subjects before they were stored.
     moves: Vec<Moved>,
 }
 
-/// Numbers that changed: those from `first` on are now the ones that are listed.
+/// Changed numbers: the numbers from `first` on are now the listed ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moved {
     first: i32,
@@ -82,7 +82,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// What a number is now.
+    /// Current value of a number.
     #[must_use]
     pub fn of(&self, number: i32) -> i32 {
         let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
@@ -90,11 +90,11 @@ impl Moved {
     }
 }
 
-/// Words by number. They lie side by side, and the table has none of them: strangers may send millions.
+/// Words by number. They are stored one after the other, and the table does not contain them, because strangers may send millions.
 #[derive(Default)]
 pub(crate) struct Words {
     text: String,
-    /// Where each ends.
+    /// End offset of each word.
     ends: Vec<usize>,
     table: HashTable<u32>,
     hashing: RandomState,
@@ -115,7 +115,7 @@ impl Words {
         self.table.find(self.hashing.hash_one(word), |number| self.get(*number) == Some(word)).copied()
     }
 
-    /// The number of a word, which is given now if it has none.
+    /// The number of a word; assigns one if it has none.
     pub(crate) fn number(&mut self, word: &str) -> u32 {
         self.find(word).unwrap_or_else(|| {
             let number = self.ends.len() as u32;
@@ -128,7 +128,7 @@ impl Words {
         })
     }
 
-    /// Removes the words from a number on, and returns them.
+    /// Removes all words from a number on, and returns them.
     fn split_off(&mut self, first: usize) -> Vec<String> {
         let split: Vec<String> =
             (first as u32..).map_while(|number| self.get(number)).map(str::to_owned).collect();
@@ -145,7 +145,7 @@ fn word_of<'t>(text: &'t str, ends: &[usize], number: u32) -> Option<&'t str> {
     text.get(begin..*ends.get(at)?)
 }
 
-/// Writes the parts of a function's key one after the other. No part has a control character.
+/// Joins the parts of a function's key. No part contains a control character.
 fn spell(key: &FunctionKey, into: &mut String) {
     into.clear();
     into.push_str(&key.name);
@@ -155,7 +155,7 @@ fn spell(key: &FunctionKey, into: &mut String) {
     }
 }
 
-/// The parts of a function's key.
+/// Splits a function's key into its parts.
 fn spelled(text: &str) -> FunctionName<'_> {
     let marks = ['\0', '\u{1}'];
     let (name, rest) = text.split_at(text.find(marks).unwrap_or(text.len()));
@@ -167,19 +167,19 @@ impl Dictionary {
     /// Reads a file of subjects.
     ///
     /// # Errors
-    /// When a row is none of a subject, or the numbers are not those that follow.
+    /// Fails if a row is not a subject, or if its number is not the next number.
     pub fn read_subjects(&mut self, batch: &RecordBatch) -> Result<()> {
         let numbers = batch.column(0).as_primitive::<Int32Type>();
-        // Numbers of names that are being forgotten are not given again.
+        // Numbers of names that are being forgotten are not assigned again.
         let is_forgotten = batch.column(9).as_boolean();
         for row in 0..batch.num_rows() {
             let number = numbers.value(row);
             match number.cmp(&(self.subjects.len() as i32)) {
-                // Files that were joined have what was read before.
+                // Combined files contain rows that were read before.
                 Ordering::Less => continue,
                 Ordering::Equal => {}
                 Ordering::Greater => {
-                    return Err(damaged("numbers of subjects that do not follow one another"));
+                    return Err(damaged("numbers of subjects are not consecutive"));
                 }
             }
             let text = |column| tables::text_at(batch, column, row);
@@ -194,7 +194,7 @@ impl Dictionary {
             let kind =
                 text(1).and_then(RowKind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
             let key = |dso| match function(dso) {
-                Some(None) => Err(damaged("a function with a name that no profile has")),
+                Some(None) => Err(damaged("a function name that is not valid in profiles")),
                 Some(key) => Ok(key),
                 None => Ok(None),
             };
@@ -213,19 +213,19 @@ impl Dictionary {
     /// Reads a file of submitters.
     ///
     /// # Errors
-    /// When the numbers are not those that follow.
+    /// Fails if a number is not the next number.
     pub fn read_submitters(&mut self, batch: &RecordBatch) -> Result<()> {
         let numbers = batch.column(0).as_primitive::<Int32Type>();
         for row in 0..batch.num_rows() {
             if self.submitter(tables::text_at(batch, 1, row).unwrap_or_default()) != numbers.value(row) {
-                return Err(damaged("numbers of submitters that do not follow one another"));
+                return Err(damaged("numbers of submitters are not consecutive"));
             }
         }
         self.kept.1 = self.submitters.ends.len();
         Ok(())
     }
 
-    /// The key of a subject, whose parts get numbers now if they have none.
+    /// The key of a subject. Parts without a number get one.
     fn subject_key(
         &mut self,
         kind: RowKind,
@@ -253,7 +253,7 @@ impl Dictionary {
     fn insert(&mut self, key: &SubjectKey, number: i32) {
         let Self { subjects, by_key, hashing, .. } = self;
         by_key.insert_unique(hashing.hash_one(key), number, |number| {
-            // The subject of a number that is inserted follows.
+            // The subject with this number is inserted next.
             hashing.hash_one(subjects.get(*number as usize).unwrap_or(key))
         });
     }
@@ -266,7 +266,7 @@ impl Dictionary {
         }
     }
 
-    /// The number of a subject, which is given now if it has none.
+    /// The number of a subject; assigns one if it has none.
     fn subject(&mut self, key: SubjectKey) -> i32 {
         self.find_key(&key).unwrap_or_else(|| {
             let number = self.subjects.len() as i32;
@@ -281,7 +281,7 @@ impl Dictionary {
         self.submitters.number(key) as i32
     }
 
-    /// Number of a known submitter.
+    /// Number of a submitter that is known.
     #[must_use]
     pub fn find_submitter(&self, key: &str) -> Option<i32> {
         self.submitters.find(key).map(|number| number as i32)
@@ -293,7 +293,7 @@ impl Dictionary {
         self.submitters.get(u32::try_from(number).ok()?)
     }
 
-    /// Numbers of the subjects of a profile's rows, where they are known.
+    /// Numbers of the subjects of a profile's rows, if they are known.
     #[must_use]
     pub fn find(&self, profile: &Profile, rows: &[ProfileRow]) -> Vec<Option<i32>> {
         let (mut word, mut functions) = (String::new(), vec![None; profile.function_count()]);
@@ -312,7 +312,7 @@ impl Dictionary {
         rows.iter().map(find).collect()
     }
 
-    /// The number of a subject, which is given now if it has none.
+    /// The number of a subject; assigns one if it has none.
     pub fn number(
         &mut self,
         kind: RowKind,
@@ -345,10 +345,10 @@ impl Dictionary {
         self.functions.ends.len()
     }
 
-    /// Subjects that no file has yet.
+    /// Subjects that are not in files yet.
     ///
     /// # Errors
-    /// When the columns do not fit, which would be a defect.
+    /// Fails if the columns do not fit, which would be a bug.
     pub fn new_subjects(&self) -> Result<Option<RecordBatch>> {
         if self.subjects.len() == self.kept.0 {
             return Ok(None);
@@ -367,10 +367,10 @@ impl Dictionary {
         tables::texts(tables::subjects_schema(), rows).map(Some)
     }
 
-    /// Submitters that no file has yet.
+    /// Submitters that are not in files yet.
     ///
     /// # Errors
-    /// When the columns do not fit, which would be a defect.
+    /// Fails if the columns do not fit, which would be a bug.
     pub fn new_submitters(&self) -> Result<Option<RecordBatch>> {
         if self.submitters.ends.len() == self.kept.1 {
             return Ok(None);
@@ -380,26 +380,26 @@ impl Dictionary {
         tables::texts(tables::submitters_schema(), rows).map(Some)
     }
 
-    /// Number of subjects and submitters that files have.
+    /// Number of subjects and submitters that are in files.
     #[must_use]
     pub fn kept(&self) -> (usize, usize) {
         self.kept
     }
 
-    /// Says that files have all subjects that are known.
+    /// Records that all known subjects are in files.
     pub fn subjects_are_kept(&mut self) {
         self.kept.0 = self.subjects.len();
     }
 
-    /// Says that files have all submitters that are known.
+    /// Records that all known submitters are in files.
     pub fn submitters_are_kept(&mut self) {
         self.kept.1 = self.submitters.ends.len();
     }
 
-    /// Takes in subjects that another writer kept: those that no file had are numbered behind them.
+    /// Adds subjects that another writer stored. Own subjects that are not in files get numbers after them.
     ///
     /// # Errors
-    /// As [`Self::read_subjects`].
+    /// Returns the errors of [`Self::read_subjects`].
     pub fn give_way_to_subjects(&mut self, kept: &[RecordBatch]) -> Result<Moved> {
         let first = self.kept.0 as i32;
         self.by_key.retain(|number| *number < first);
@@ -413,10 +413,10 @@ impl Dictionary {
         Ok(moved)
     }
 
-    /// Takes in submitters that another writer kept.
+    /// Adds submitters that another writer stored.
     ///
     /// # Errors
-    /// As [`Self::read_submitters`].
+    /// Returns the errors of [`Self::read_submitters`].
     pub fn give_way_to_submitters(&mut self, kept: &[RecordBatch]) -> Result<Moved> {
         let first = self.kept.1 as i32;
         let own = self.submitters.split_off(self.kept.1);
@@ -427,13 +427,13 @@ impl Dictionary {
         Ok(Moved { first, now })
     }
 
-    /// How often numbers of subjects changed: a mark of those that were looked up.
+    /// How often numbers of subjects changed. Numbers that were looked up are valid for this mark.
     #[must_use]
     pub fn epoch(&self) -> usize {
         self.moves.len()
     }
 
-    /// What a number is now that was looked up at a mark.
+    /// Current value of a number that was looked up at a mark.
     #[must_use]
     pub fn number_now(&self, number: i32, epoch: usize) -> i32 {
         self.moves.iter().skip(epoch).fold(number, |number, moved| moved.of(number))
@@ -462,7 +462,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             number(&mut one, name);
         }
-        // Another writer keeps `c` and `x` first.
+        // Another writer stores `c` and `x` first.
         for name in ["c", "x"] {
             number(&mut other, name);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keeps a dataset small, and forgets: batches are written anew as one, which replaces them in one commit of submissions.
+//! Maintenance: combines batches, and forgets submissions. Batches are rewritten as one, and one commit of submissions replaces them.
 //!
-//! Readers of earlier snapshots go on reading the old files, which are removed from the store after a retention. Writers are not
-//! stopped: who comes second takes the new state.
+//! Readers of earlier snapshots continue to read the old files, which are removed from the store after a retention time. Writers are not stopped: the
+//! writer whose commit comes second starts again from the new state.
 
 use super::catalog::{Committed, FORGOTTEN, File, Log, Table, by_batch};
 use super::store::Store;
@@ -15,46 +15,46 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of batches that are joined at most, as they are in memory then, unpacked.
+/// Maximum bytes of batches that are combined, because they are unpacked in memory.
 const JOINED: u64 = 64 << 20;
-/// Age at which facts of no submission are those of a writer that was ended.
+/// Facts without submissions that are older than this belong to a writer that was ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// True if facts that were committed at a time may count as abandoned soon: their submissions come too late, as after a suspension.
+/// True if facts of this age will soon count as abandoned. Their submissions then come too late, for example after a suspend.
 pub(super) fn is_late(committed: SystemTime) -> bool {
     committed.elapsed().is_ok_and(|elapsed| elapsed >= ABANDONED / 2)
 }
 
-/// Submissions to forget: those for which all that is given holds.
+/// Submissions to forget: those that meet all given conditions.
 #[derive(Debug, Clone, Default)]
 pub struct Forgotten {
     /// Submissions of this submitter, by key.
     pub submitter: Option<String>,
-    /// Submissions of days before this one.
+    /// Submissions from before this day.
     pub before: Option<Day>,
 }
 
-/// Sums of a rewriting.
+/// Sums of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rewritten {
-    /// Submissions that are gone.
+    /// Number of removed submissions.
     pub submissions: u64,
-    /// Rows of all tables that are gone.
+    /// Number of removed rows, of all tables.
     pub rows: u64,
-    /// Files that were replaced or removed.
+    /// Number of replaced or removed files.
     pub files: usize,
 }
 
 async fn open(place: &str) -> Result<Logs> {
-    // It is not made where it is missing.
+    // Does not make the dataset if it does not exist.
     let store = Dataset::open(place).await?.store;
     Logs::open(&store).await?.ok_or_else(|| no_dataset(place))
 }
 
-/// Joins small batches, if there are at least `files`; and small files of subjects and submitters.
+/// Combines small batches, if there are at least `files` of them, and small files of subjects and submitters.
 ///
 /// # Errors
-/// When the store fails.
+/// Fails if the store fails.
 pub async fn compact(place: &str, files: usize) -> Result<Rewritten> {
     let mut logs = open(place).await?;
     let mut done = Rewritten::default();
@@ -65,7 +65,7 @@ pub async fn compact(place: &str, files: usize) -> Result<Rewritten> {
         }
         match replace(&mut logs, &batches, None).await? {
             Some(rewritten) => done.files += rewritten.files,
-            // Another one joins them.
+            // Another program combines them.
             None => break,
         }
     }
@@ -80,11 +80,11 @@ pub async fn compact(place: &str, files: usize) -> Result<Rewritten> {
 /// Removes files from the store that no snapshot of the last hours needs.
 ///
 /// # Errors
-/// When the store fails.
+/// Fails if the store fails.
 pub async fn vacuum(place: &str, hours: u32) -> Result<usize> {
     let mut logs = open(place).await?;
     let mut removed = 0;
-    // A writer may be writing files that its commit will list: these stay for an hour.
+    // A writer may be writing files that its next commit will list, so new files are kept for an hour.
     let all = hours >= 1;
     for log in logs.all_mut() {
         removed += log.vacuum(hours, all).await?;
@@ -92,13 +92,13 @@ pub async fn vacuum(place: &str, hours: u32) -> Result<usize> {
     Ok(removed)
 }
 
-/// Removes submissions from the newest snapshot. Their files are removed by [`vacuum`].
+/// Removes submissions from the newest snapshot. [`vacuum`] removes their files.
 ///
 /// # Errors
-/// When nothing says which, when no submission is meant, or the store fails.
+/// Fails if there is no condition, if no submission meets the conditions, or if the store fails.
 pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
     if what.submitter.is_none() && what.before.is_none() {
-        return Err(Error::new(ErrorCode::Usage, "nothing says what to forget")
+        return Err(Error::new(ErrorCode::Usage, "the submissions to forget need a condition")
             .with_hint("give --submitter, --before or both"));
     }
     let mut logs = open(place).await?;
@@ -125,7 +125,7 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
                 done.rows += rewritten.rows;
                 done.files += rewritten.files;
             }
-            // The state is another one.
+            // The state has changed.
             break;
         }
         tries += 1;
@@ -133,15 +133,15 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
             break;
         }
     }
-    // An earlier run that was ended may have left names.
+    // An interrupted run may have left names.
     done.files += forget_names(&mut logs, submitter.filter(|_| what.before.is_none())).await?;
     match done.submissions {
-        0 => Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place)),
+        0 => Err(Error::new(ErrorCode::NotFound, "no submission meets the conditions").with_input(place)),
         _ => Ok(done),
     }
 }
 
-/// Numbers of submissions of a file that are meant.
+/// Numbers of the submissions in a file that meet the conditions.
 async fn meant(
     store: &Store,
     file: &File,
@@ -163,11 +163,11 @@ async fn meant(
     Ok(found)
 }
 
-/// Removes names that no submission has any more, and the key of a submitter; their numbers stay. Returns the number of files that were
-/// replaced.
+/// Removes names that no submission uses any more, and the key of a submitter; their numbers are not used again. Returns the number of replaced
+/// files.
 ///
-/// A writer may be about to use a number of these. So they are marked first, and writers that begin afterwards give them to nobody.
-/// Then the commits of writers that began before are stopped. What nobody used until then loses its name.
+/// Another writer may be about to use one of these numbers. The numbers are therefore marked first, and writers that begin afterwards do not assign them.
+/// Then the commits of writers that began before are prevented. Numbers that are still unused after that lose their names.
 async fn forget_names(logs: &mut Logs, submitter: Option<i32>) -> Result<usize> {
     let marked = rewrite_subjects(logs, false).await?;
     let of_keys = match submitter {
@@ -180,7 +180,7 @@ async fn forget_names(logs: &mut Logs, submitter: Option<i32>) -> Result<usize> 
     Ok(of_keys + if marked > 0 { rewrite_subjects(logs, true).await? } else { 0 })
 }
 
-/// Marks subjects that nothing uses, or removes the names of those that are marked. Returns the number of files that were replaced.
+/// Marks subjects that are not used, or removes the names of marked subjects. Returns the number of replaced files.
 async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
     loop {
         logs.refresh().await?;
@@ -216,7 +216,7 @@ async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
     }
 }
 
-/// Whether rows of a snapshot have a subject, by its number.
+/// True if rows of a snapshot contain this subject's number.
 async fn used_subjects(dataset: &Dataset) -> Result<Vec<bool>> {
     let mut used = Vec::new();
     for file in [Table::Facts, Table::Blocks].iter().flat_map(|table| dataset.of(*table)) {
@@ -235,7 +235,7 @@ async fn used_subjects(dataset: &Dataset) -> Result<Vec<bool>> {
     Ok(used)
 }
 
-/// The key goes as well; the number stays, as rows of others count on theirs.
+/// Removes the key of a submitter. The number is kept, because rows of other submitters depend on the sequence of numbers.
 async fn forget_key(logs: &mut Logs, number: i32) -> Result<usize> {
     loop {
         let old = logs.submitters.files();
@@ -263,7 +263,7 @@ fn keys_of(batch: &RecordBatch) -> Vec<(i32, String)> {
     numbers.iter().copied().zip(texts).collect()
 }
 
-/// The batches that are worth joining: the smallest, up to a size.
+/// The batches to combine: the smallest, up to a total size.
 fn small_batches(logs: &Logs) -> Vec<String> {
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
     for file in logs.submissions.files() {
@@ -288,7 +288,7 @@ fn small_batches(logs: &Logs) -> Vec<String> {
     small
 }
 
-/// Writes batches anew as one, without some submissions. None: another one replaced some of them meanwhile, and nothing was done.
+/// Rewrites batches as one, without some submissions. `None`: another program replaced some of them meanwhile, and nothing was changed.
 async fn replace(
     logs: &mut Logs,
     batches: &[String],
@@ -354,20 +354,20 @@ async fn replace(
         }
         let now = logs.submissions.files();
         if is_late || !submissions.iter().all(|file| now.iter().any(|known| known.name == file.name)) {
-            // Where nothing is left of a batch, a lost answer looks so, too: nothing is lost by looking again.
+            // If a batch is empty afterwards, a lost answer looks the same; checking again does no harm.
             logs.facts.commit_always(&[], new_facts).await?;
             logs.blocks.commit_always(&[], new_blocks).await?;
             logs.refresh().await?;
             return Ok(None);
         }
     }
-    // Nothing counts them any more.
+    // These facts do not count any more.
     logs.facts.commit_always(&[], &facts).await?;
     logs.blocks.commit_always(&[], &blocks).await?;
     Ok(Some(done))
 }
 
-/// The bucket of a file, by its name.
+/// The bucket of a file, from its name.
 fn bucket_in(name: &str) -> u64 {
     let folder = name.split('/').nth(1).and_then(|folder| folder.strip_prefix('b'));
     folder.and_then(|bucket| bucket.parse().ok()).unwrap_or(0)
@@ -399,7 +399,7 @@ fn without_numbers(
     Ok(kept)
 }
 
-/// Joins the files of subjects or submitters.
+/// Combines the files of subjects or submitters.
 async fn join_numbers(log: &mut Log, table: Table, store: &Store, files: usize) -> Result<usize> {
     loop {
         let old = log.files();
@@ -417,7 +417,7 @@ async fn join_numbers(log: &mut Log, table: Table, store: &Store, files: usize) 
     }
 }
 
-/// Takes facts and blocks from their logs that no submission has: of writers that were ended.
+/// Removes facts and blocks without submissions from their logs. Interrupted writers left them.
 async fn remove_abandoned(logs: &mut Logs) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let until = now.saturating_sub(ABANDONED).as_millis() as i64;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Dataset`]: submissions as rows in Parquet files, which Delta tables list, in a folder or an object store.
+//! [`Dataset`]: submissions as rows in Parquet files, in a folder or an object store. Delta tables list the files.
 //!
-//! [`catalog`] is the log of a table, [`tables`] has the columns, [`dictionary`] the numbers of subjects and submitters. [`prepared`]
-//! is a submission by these numbers, [`writer`] adds it, [`maintenance`] joins, forgets and removes files, [`check`] is `fsck`.
+//! [`catalog`] is the log of a table, [`tables`] defines the columns, and [`dictionary`] assigns numbers to subjects and submitters. [`prepared`] is a
+//! submission with these numbers, and [`writer`] adds it. [`maintenance`] combines, forgets and removes files; [`check`] is `fsck`.
 //!
-//! A commit of submissions is a batch: its facts and blocks are committed first, its submissions last. Facts of a batch count where
-//! the submissions of the batch are, so a submission is in all tables or in none; and what replaces batches is one commit, too.
+//! A commit of submissions is a batch: its facts and blocks are committed first, its submissions last. The facts of a batch count only if its submissions
+//! are committed, so a submission is in all tables or in none. Batches are also replaced by a single commit.
 
 pub mod catalog;
 pub mod check;
@@ -30,48 +30,48 @@ use std::path::Path;
 use std::time::Duration;
 use store::Store;
 
-/// Folder of a dataset with tables that are written for a query of a cluster, and removed after it.
+/// Folder of a dataset for tables that are written for a query of a cluster, and removed afterwards.
 pub(crate) const LENT: &str = "queries";
-/// Parts that facts and blocks are divided into, by a hash of the package's name.
+/// Number of buckets of facts and blocks; a hash of the package's name selects the bucket.
 pub const BUCKETS: u64 = 16;
-/// How often a snapshot is taken anew, if files were replaced meanwhile.
+/// Maximum number of attempts to read a snapshot, if files are replaced meanwhile.
 const TRIES: usize = 100;
 
 /// A snapshot of a dataset.
 #[derive(Debug, Clone)]
 pub struct Dataset {
-    /// Where its files are.
+    /// Store of its files.
     pub store: Store,
-    /// Text that tells it from others.
+    /// Text that identifies the dataset.
     pub id: String,
     /// Number of the commit of submissions.
     pub version: u64,
     files: BTreeMap<Table, Vec<File>>,
 }
 
-/// The part of a dataset that a query is of.
+/// The part of a dataset that a query selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// This package; None: all of them.
+    /// This package; `None`: all packages.
     pub package: Option<String>,
-    /// These versions; empty: all of them.
+    /// These versions; empty: all versions.
     pub versions: Vec<String>,
     /// Days from this one on.
     pub since: Option<Day>,
     /// Days before this one.
     pub before: Option<Day>,
-    /// Submissions of this architecture alone.
+    /// Only submissions of this architecture.
     pub arch: Option<String>,
 }
 
 impl Selection {
-    /// True if it is of all submissions.
+    /// True if it selects all submissions.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True for submissions that it names.
+    /// True for a submission that it selects.
     #[must_use]
     pub fn has(&self, package: &str, version: &str, arch: &str, day: Day) -> bool {
         self.package.as_ref().is_none_or(|selected| selected == package)
@@ -82,13 +82,13 @@ impl Selection {
     }
 }
 
-/// The part of facts and blocks that a package belongs to. No file is named by the package.
+/// The bucket of facts and blocks that a package belongs to. File names do not contain package names.
 #[must_use]
 pub fn bucket_of(package: &str) -> u64 {
     let hash = package.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // Names that are alike differ in few of its bits: the product spreads these.
+    // The hashes of similar names differ in few bits; the multiplication spreads these.
     ((hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % BUCKETS
 }
 
@@ -101,7 +101,7 @@ impl Dataset {
     /// Opens the newest snapshot of a dataset.
     ///
     /// # Errors
-    /// When there is none, when another version of this program wrote it, and when the store fails.
+    /// Fails if there is no dataset, if another version of this program wrote it, or if the store fails.
     pub async fn open(place: &str) -> Result<Self> {
         if !place.starts_with("s3://") && !Path::new(place).is_dir() {
             return Err(no_dataset(place));
@@ -117,7 +117,7 @@ impl Dataset {
         self.files.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Files of a table that a selection is in.
+    /// Files of a table that can contain rows of a selection.
     #[must_use]
     pub fn files(&self, table: Table, selection: &Selection) -> Vec<&File> {
         let has_buckets = matches!(table, Table::Facts | Table::Blocks);
@@ -130,7 +130,7 @@ impl Dataset {
     /// Rows of files.
     ///
     /// # Errors
-    /// When one is missing or damaged, or the store fails.
+    /// Fails if a file is missing or damaged, or if the store fails.
     pub async fn rows(&self, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         rows(&self.store, files, schema).await
     }
@@ -138,10 +138,10 @@ impl Dataset {
     /// All subjects and submitters.
     ///
     /// # Errors
-    /// When a file is missing or damaged, or the store fails.
+    /// Fails if a file is missing or damaged, or if the store fails.
     pub async fn dictionary(&self) -> Result<Dictionary> {
         let mut dictionary = Dictionary::default();
-        // Names of files begin with their first numbers.
+        // File names begin with the first number in the file.
         for file in self.of(Table::Subjects) {
             let schema = tables::subjects_schema();
             each_batch(&self.store, file, &schema, |batch| dictionary.read_subjects(&batch)).await?;
@@ -154,7 +154,7 @@ impl Dataset {
     }
 }
 
-/// Takes the rows of a file, some at a time.
+/// Passes on the rows of a file, some at a time.
 async fn each_batch(
     store: &Store,
     file: &File,
@@ -177,7 +177,7 @@ async fn rows(store: &Store, files: &[&File], schema: &SchemaRef) -> Result<Vec<
     Ok(batches)
 }
 
-/// Writes a new file, which no log lists yet.
+/// Writes a new file, which is not in a log yet.
 async fn write(store: &Store, name: String, batches: &[RecordBatch], batch: Option<&str>) -> Result<File> {
     let Some(first) = batches.first() else {
         return Err(Error::new(ErrorCode::EmptyInput, "no rows to write"));
@@ -203,16 +203,16 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// The newest state of all logs that fit one another; None where there is no dataset.
+    /// Newest state of all logs that are consistent with each other; `None` if there is no dataset.
     ///
     /// # Errors
-    /// As [`Dataset::open`].
+    /// Returns the errors of [`Dataset::open`].
     pub async fn open(store: &Store) -> Result<Option<Self>> {
         let Some(submissions) = Log::open(store, Table::Submissions).await? else {
             return if store.list("manifest").await?.is_empty() { Ok(None) } else { Err(earlier()) };
         };
         check_schema(&submissions)?;
-        // What submissions name is in the others, which are looked at after them.
+        // The other logs contain everything that submissions refer to, so they are read after the log of submissions.
         let (facts, blocks, subjects, submitters) = tokio::try_join!(
             Log::open(store, Table::Facts),
             Log::open(store, Table::Blocks),
@@ -232,10 +232,10 @@ impl Logs {
         Ok(Some(logs))
     }
 
-    /// Opens the logs of a dataset with its secret, or makes those of an empty one.
+    /// Opens the logs of a dataset with its secret, or makes the logs of an empty dataset.
     ///
     /// # Errors
-    /// As [`Self::open`], and when the secret is missing or another.
+    /// Returns the errors of [`Self::open`]. Fails if the secret is missing or different.
     pub async fn open_or_create(place: &str, secret: Option<&Path>) -> Result<(Self, Keys)> {
         let store = Store::open(place)?;
         let secret = secret::file_of(place, secret)?;
@@ -268,21 +268,21 @@ impl Logs {
         if logs.submissions.property(PROPERTY_CHECK) != Some(keys.check(&id)) {
             return Err(Error::new(ErrorCode::IncompatibleInputs, "the secret is of another dataset")
                 .with_input(secret.display().to_string())
-                .with_hint("name the one that the dataset was begun with: --secret FILE"));
+                .with_hint("give the secret with which the dataset was made: --secret FILE"));
         }
         Ok((logs, keys))
     }
 
-    /// Goes on to the newest state of all logs.
+    /// Updates all logs to their newest state.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub async fn refresh(&mut self) -> Result<()> {
         self.refresh_all().await?;
         self.settle().await
     }
 
-    /// What submissions name is in the others, which are looked at after them.
+    /// Updates the other logs, which contain everything that submissions refer to.
     async fn refresh_all(&mut self) -> Result<()> {
         self.submissions.refresh().await?;
         self.facts.refresh().await?;
@@ -291,7 +291,7 @@ impl Logs {
         self.submitters.refresh().await
     }
 
-    /// Takes the logs anew until each batch has all its files: others may have been replacing some.
+    /// Reads the logs again until each batch has all its files, because other programs may be replacing some.
     async fn settle(&mut self) -> Result<()> {
         for _ in 0..TRIES {
             if self.incomplete().is_none() {
@@ -302,12 +302,12 @@ impl Logs {
         }
         match self.incomplete() {
             None => Ok(()),
-            Some(batch) => Err(Error::new(ErrorCode::Damaged, format!("batch {batch} lacks files"))
-                .with_hint("sediment-fleet fsck DATASET names what else is damaged")),
+            Some(batch) => Err(Error::new(ErrorCode::Damaged, format!("files of batch {batch} are missing"))
+                .with_hint("sediment-fleet fsck DATASET lists other errors")),
         }
     }
 
-    /// A batch that lacks files of facts or blocks: names of submissions have the numbers of both.
+    /// A batch without all files of its facts or blocks. Names of submission files contain the numbers of both.
     fn incomplete(&self) -> Option<String> {
         let (facts, blocks) = (by_batch(self.facts.files()), by_batch(self.blocks.files()));
         self.submissions.files().into_iter().find_map(|file| {
@@ -320,18 +320,19 @@ impl Logs {
         })
     }
 
-    /// All logs, that of submissions first.
+    /// All logs; the log of submissions is the first.
     fn all_mut(&mut self) -> [&mut Log; 5] {
         [&mut self.submissions, &mut self.facts, &mut self.blocks, &mut self.subjects, &mut self.submitters]
     }
 
-    /// The snapshot that these logs are.
+    /// The snapshot that these logs define.
     ///
     /// # Errors
-    /// When the table of submissions lacks what tells the dataset.
+    /// Fails if the table of submissions lacks the dataset's identity.
     pub fn dataset(&self) -> Result<Dataset> {
         let id = self.submissions.property(PROPERTY_DATASET);
-        let id = id.ok_or_else(|| Error::new(ErrorCode::Damaged, "a table that is none of a dataset"))?;
+        let id =
+            id.ok_or_else(|| Error::new(ErrorCode::Damaged, "the table does not belong to a dataset"))?;
         let submissions = self.submissions.files();
         let batches: std::collections::BTreeSet<&str> =
             submissions.iter().filter_map(|file| file.batch.as_deref()).collect();
@@ -351,7 +352,7 @@ impl Logs {
     }
 }
 
-/// Refuses a dataset of another version of this program.
+/// Rejects a dataset of another version of this program.
 fn check_schema(submissions: &Log) -> Result<()> {
     let schema = submissions.property(PROPERTY_SCHEMA).and_then(|schema| schema.parse::<u32>().ok());
     match schema {
@@ -360,7 +361,7 @@ fn check_schema(submissions: &Log) -> Result<()> {
             let message = format!("schema {schema}, but this program reads up to {SCHEMA}");
             Err(Error::new(ErrorCode::NewerVersion, message).with_hint("use a newer sediment-fleet"))
         }
-        None => Err(Error::new(ErrorCode::Damaged, "a table that is none of a dataset")),
+        None => Err(Error::new(ErrorCode::Damaged, "the table does not belong to a dataset")),
     }
 }
 
@@ -372,7 +373,7 @@ fn earlier() -> Error {
     .with_hint("that version reads it; or add its profiles to a new dataset: sediment-fleet ingest")
 }
 
-/// Sixteen hexadecimal digits that no other file has.
+/// Random name of sixteen hexadecimal digits, unique among files.
 pub(crate) fn random() -> String {
     format!("{:016x}", std::hash::RandomState::new().hash_one(std::process::id()))
 }

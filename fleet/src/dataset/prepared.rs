@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Prepared`]: a submission whose rows have numbers in place of names, as far as the dataset knows them.
+//! [`Prepared`]: a submission whose rows contain numbers instead of names, if the dataset knows the names.
 
 use super::dictionary::Dictionary;
 use crate::submission::{Submission, Sums};
 use sediment_core::profile::rows::{ProfileRow, RowKind};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 
-/// Content of a submission for a writer. Other threads than the writer's can prepare it.
+/// Contents of a submission for a writer. Threads other than the writer's can prepare it.
 #[derive(Debug)]
 pub struct Prepared {
     /// Name of the package.
@@ -23,17 +23,17 @@ pub struct Prepared {
     pub(super) total: i64,
     /// Number of recordings.
     pub(super) inputs: i64,
-    /// What was counted.
+    /// Sums of the counted events.
     pub(super) sums: Sums,
-    /// Unit of its counts of blocks, where it has any.
+    /// Unit of its block counts, if it has any.
     pub(super) block_unit: Option<String>,
-    /// Builds of the libraries of which some functions are addresses, as a JSON object; None without such functions.
+    /// Builds of libraries that have functions without names (addresses only), as a JSON object; `None` without such functions.
     pub(super) nameless: Option<String>,
-    /// Mark of the dictionary at which subjects were looked up.
+    /// Mark of the dictionary when the subjects were looked up.
     pub(super) epoch: usize,
     /// Its rows.
     pub(super) facts: Vec<Fact>,
-    /// Build-ids, by the numbers that facts have.
+    /// Build-ids, by the numbers in its rows.
     pub(super) build_ids: Vec<String>,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Fact {
     pub(super) weight: Option<i64>,
     /// Rank of first use.
     pub(super) first: Option<i64>,
-    /// Build-id of its function's DSO.
+    /// Build-id of the DSO of its function.
     pub(super) build_id: Option<usize>,
     /// True for counts inside functions.
     pub(super) is_of_blocks: bool,
 }
 
-/// A subject by its number, or by its parts where the dataset did not know it when it was looked up.
+/// A subject: its number, or its parts if the dataset did not know it when it was looked up.
 #[derive(Debug)]
 enum FactSubject {
     Known(i32),
@@ -60,7 +60,7 @@ enum FactSubject {
 }
 
 impl Fact {
-    /// The number of its subject, which is given now if it has none. It was looked up at a mark.
+    /// The number of its subject; assigns one if it has none. The subject was looked up at a mark.
     pub(super) fn subject(&self, dictionary: &mut Dictionary, epoch: usize) -> i32 {
         match &self.subject {
             FactSubject::Known(number) => dictionary.number_now(*number, epoch),
@@ -72,7 +72,7 @@ impl Fact {
 }
 
 impl Prepared {
-    /// Looks the subjects of a submission up.
+    /// Looks up the subjects of a submission.
     #[must_use]
     pub fn new(submission: Submission, dictionary: &Dictionary) -> Self {
         let Submission { profile, rows, package, version, sums, .. } = submission;
@@ -87,7 +87,7 @@ impl Prepared {
         };
         let fact = |(row, known): (&ProfileRow, Option<i32>)| Fact {
             subject: known.map_or_else(|| subject(row), FactSubject::Known),
-            // Submissions have numbers below LARGEST_NUMBER.
+            // Cannot fail: numbers of a submission are below LARGEST_NUMBER.
             weight: row.weight.map(|weight| weight as i64),
             first: row.first.map(|first| first as i64),
             build_id: build_ids.of(row),
@@ -130,10 +130,10 @@ fn nameless(profile: &Profile) -> Option<String> {
     (!builds.is_empty()).then(|| serde_json::Value::Object(builds).to_string())
 }
 
-/// Build-ids of the DSOs of rows' functions.
+/// Build-ids of the DSOs of the rows' functions.
 struct BuildIds<'p> {
     profile: &'p Profile,
-    /// The last label, with its build-id's number.
+    /// The last label, with the number of its build-id.
     last: Option<(&'p str, Option<usize>)>,
     all: Vec<String>,
 }

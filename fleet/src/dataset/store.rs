@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Store`]: the folder or object store that has a dataset's files, by names below its root.
+//! [`Store`]: the folder or object store with a dataset's files. Names are relative to its root.
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::TryStreamExt as _;
@@ -19,22 +19,22 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<dyn ObjectStore>,
-    /// What engines know the store by: `file:///` or `s3://BUCKET/`.
+    /// Prefix by which engines identify the store: `file:///` or `s3://BUCKET/`.
     base: String,
     /// Name of the root in the store.
     root: Name,
-    /// The folder, where it is one.
+    /// The folder, if the store is one.
     folder: Option<PathBuf>,
-    /// Files of the folder that were written and may not last yet.
+    /// Files of the folder that were written and may not be durable yet.
     unsettled: Arc<Mutex<Vec<String>>>,
 }
 
 impl Store {
-    /// Opens a folder, which is made if it is missing, or `s3://BUCKET/PREFIX`. The access keys, region and endpoint of S3 come from
-    /// the environment, as the AWS command line reads them.
+    /// Opens a folder, which is made if it does not exist, or `s3://BUCKET/PREFIX`. The access keys, region and endpoint of S3 come from the same environment
+    /// variables as for the AWS command line.
     ///
     /// # Errors
-    /// When the folder cannot be made, or the settings of S3 are incomplete.
+    /// Fails if the folder cannot be made, or if the settings of S3 are incomplete.
     pub fn open(place: &str) -> Result<Self> {
         match place.strip_prefix("s3://") {
             Some(rest) => Self::open_bucket(rest).map_err(|error| error.with_input(place)),
@@ -53,7 +53,7 @@ impl Store {
 
     fn open_bucket(rest: &str) -> Result<Self> {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        // Many short tries: a store whose every second call fails still works.
+        // Many quick retries: the program works even if every second call to the store fails.
         let backoff = BackoffConfig {
             init_backoff: Duration::from_millis(20),
             max_backoff: Duration::from_secs(5),
@@ -71,10 +71,10 @@ impl Store {
         Ok(Self { inner: Arc::new(inner), base, root, folder: None, unsettled: Arc::default() })
     }
 
-    /// Makes the store known to an engine.
+    /// Registers the store with an engine.
     ///
     /// # Errors
-    /// When it has no URL.
+    /// Fails if it has no URL.
     pub fn register(&self, environment: &RuntimeEnv) -> Result<()> {
         environment.register_object_store(&self.base_url()?, Arc::clone(&self.inner));
         Ok(())
@@ -87,12 +87,12 @@ impl Store {
     /// URL of a file, for engines.
     ///
     /// # Errors
-    /// When the store has no URL, or the name is none.
+    /// Fails if the store has no URL, or if the name is not valid.
     pub fn url(&self, name: &str) -> Result<String> {
         let full = self.full(name)?;
         let mut url = self.base_url()?;
         if let Ok(mut path) = url.path_segments_mut() {
-            // A `%` in a name is a character of it.
+            // A `%` in a name is an ordinary character.
             path.pop_if_empty().extend(full.as_ref().split('/'));
         }
         Ok(url.into())
@@ -109,21 +109,21 @@ impl Store {
         }
     }
 
-    /// The folder, where the store is one.
+    /// The folder, if the store is one.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// The store itself, in which names are [full](Self::full).
+    /// The underlying store; its names are [full](Self::full).
     pub(super) fn inner(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.inner)
     }
 
-    /// Waits until a file that another part wrote lasts, if it is there.
+    /// Waits until a file that another component wrote is durable, if the file exists.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub(super) fn settle_file(&self, name: &str) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join(name);
@@ -140,23 +140,23 @@ impl Store {
         Name::parse(text).map_err(|error| no_name(&error).with_input(name))
     }
 
-    /// Writes a new file, whole or not at all. It lasts once [`Self::settle`] returns.
+    /// Writes a new file, completely or not at all. It is durable when [`Self::settle`] returns.
     ///
     /// # Errors
-    /// When another file has the name ([`ErrorCode::IncompatibleInputs`]), or the store fails.
+    /// Fails with [`ErrorCode::IncompatibleInputs`] if the name is taken, or if the store fails.
     pub async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         let full = self.full(name)?;
         let payload = PutPayload::from(bytes::Bytes::from(bytes));
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         match self.inner.put_opts(&full, payload.clone(), options).await {
             Ok(_) => {}
-            // A try whose answer was lost has written it.
+            // An attempt whose answer was lost has written the file.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 let there = self.read(name).await?;
                 if payload.iter().flatten().ne(there.iter()) {
                     return Err(Error::new(ErrorCode::IncompatibleInputs, "another program wrote this file")
                         .with_input(name)
-                        .with_hint("let one program at a time write to a dataset"));
+                        .with_hint("run only one program at a time that writes to a dataset"));
                 }
             }
             Err(error) => return Err(failed(&error).with_input(name)),
@@ -167,10 +167,10 @@ impl Store {
         Ok(())
     }
 
-    /// Waits until all files that were created last, with the folders above them. Each folder is waited for once.
+    /// Waits until all created files and their parent folders are durable. Waits for each folder once.
     ///
     /// # Errors
-    /// When the disk fails; they are waited for again next time.
+    /// Fails if the disk fails. The next call then waits for the same files again.
     pub fn settle(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +191,7 @@ impl Store {
     /// Contents of a file.
     ///
     /// # Errors
-    /// When it is missing ([`ErrorCode::NotFound`]), or the store fails.
+    /// Fails with [`ErrorCode::NotFound`] if the file does not exist, or if the store fails.
     pub async fn read(&self, name: &str) -> Result<bytes::Bytes> {
         let read = async {
             self.inner
@@ -205,10 +205,10 @@ impl Store {
         read.await.map_err(|error: Error| error.with_input(name))
     }
 
-    /// Removes a file; one that is missing is no error.
+    /// Removes a file. A missing file is not an error.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn remove(&self, name: &str) -> Result<()> {
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).retain(|created| created != name);
         match self.inner.delete(&self.full(name)?).await {
@@ -220,7 +220,7 @@ impl Store {
     /// Names and sizes of all files below a folder of the dataset, sorted.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>> {
         let full = self.full(folder)?;
         let skipped = if self.root.as_ref().is_empty() { 0 } else { self.root.as_ref().len() + 1 };
@@ -235,7 +235,7 @@ impl Store {
     }
 }
 
-/// Waits until a file or folder lasts.
+/// Waits until a file or folder is durable.
 fn sync(path: &Path) -> Result<()> {
     let synced = std::fs::File::open(path).and_then(|file| file.sync_all());
     synced.map_err(|error| io(&error).with_input(path.display().to_string()))
@@ -254,5 +254,5 @@ fn failed(error: &object_store::Error) -> Error {
 }
 
 fn no_name(error: &object_store::path::Error) -> Error {
-    Error::new(ErrorCode::Usage, format!("no name of a file in a store: {error}"))
+    Error::new(ErrorCode::Usage, format!("not a valid file name in a store: {error}"))
 }

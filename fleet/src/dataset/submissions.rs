@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Submissions`]: rows of the table of submissions in memory, with words by their numbers. Submissions are few beside their facts.
+//! [`Submissions`]: rows of the table of submissions in memory, with numbers instead of words. There are few submissions compared with their facts.
 
 use super::catalog::Table;
 use super::dictionary::Words;
@@ -10,7 +10,7 @@ use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64Type};
 use sediment_core::{Error, ErrorCode, Result};
 
-/// A submission of a dataset. Names of classes, packages and versions, units and builds are numbers of [`Submissions::text`].
+/// A submission of a dataset. Classes, packages, versions, units and builds are numbers in [`Submissions::text`].
 #[derive(Debug, Clone, Copy)]
 pub struct KeptSubmission {
     /// Its number.
@@ -29,15 +29,15 @@ pub struct KeptSubmission {
     pub total: u128,
     /// Number of recordings.
     pub inputs: u64,
-    /// What was counted.
+    /// Sums of the counted events.
     pub sums: Sums,
-    /// Unit of its counts of blocks, where it has any.
+    /// Unit of its block counts, if it has any.
     pub block_unit: Option<u32>,
     /// Builds of libraries that have functions without names, as JSON.
     pub nameless: Option<u32>,
 }
 
-/// The submissions of a selection, at least one.
+/// The submissions of a selection; at least one.
 #[derive(Debug, Default)]
 pub struct Submissions {
     words: Words,
@@ -46,10 +46,10 @@ pub struct Submissions {
 }
 
 impl Submissions {
-    /// Reads those of a selection.
+    /// Reads the submissions of a selection.
     ///
     /// # Errors
-    /// When there are none, or the store fails.
+    /// Fails if there are none, or if the store fails.
     pub async fn of(dataset: &Dataset, selection: &Selection) -> Result<Self> {
         let mut found = Self::default();
         for file in dataset.of(Table::Submissions) {
@@ -99,14 +99,14 @@ impl Submissions {
         }
     }
 
-    /// The word of a number.
+    /// The word with a number.
     #[must_use]
     pub fn text(&self, number: u32) -> &str {
         self.words.get(number).unwrap_or_default()
     }
 }
 
-/// The error of a selection that has nothing.
+/// The error for an empty selection.
 pub(crate) fn none_selected() -> Error {
     Error::new(ErrorCode::EmptyInput, "no submission is selected")
         .with_hint("sediment-fleet coverage DATASET lists packages, versions and days")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns of a dataset's tables, and their Parquet files.
 //!
-//! The schema is public (docs/background/fleet-tables.md): other engines read these files. A change of it raises [`SCHEMA`](super::catalog::SCHEMA).
+//! The schema is public (docs/background/fleet-tables.md), because other engines read these files. A change increases [`SCHEMA`](super::catalog::SCHEMA).
 
 use super::dictionary::Words;
 use crate::submission::Sums;
@@ -21,13 +21,13 @@ use parquet::file::properties::WriterProperties;
 use sediment_core::{Error, ErrorCode, Result};
 use std::sync::Arc;
 
-/// Decimal digits of a weight, and of its sum in the engines: 10 more.
+/// Decimal digits of a weight. Its sum in the engines has 10 more.
 pub const WEIGHT: DataType = DataType::Decimal128(18, 0);
 
-/// Column of subjects whose numbers nobody may give again: their names are being forgotten.
+/// Column that marks subjects whose numbers must not be assigned again, because their names are being forgotten.
 pub const FORGOTTEN: &str = "forgotten";
 
-/// Rows of a row group, which engines read in parallel.
+/// Rows of a row group; engines read row groups in parallel.
 const GROUP: usize = 512 * 1024;
 
 /// Columns of facts and blocks.
@@ -100,7 +100,7 @@ pub fn submitters_schema() -> SchemaRef {
     ]))
 }
 
-/// What all rows of one submission share.
+/// Values that all rows of one submission share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// Number of the submission.
@@ -122,13 +122,13 @@ impl Shared {
     }
 }
 
-/// The bit of a submitter. A group of rows has at least as many submitters as bits.
+/// The bit of a submitter. The number of submitters in a group of rows is at least the number of its bits.
 #[must_use]
 pub fn submitter_bit(submitter: i32) -> i64 {
     1 << (submitter.rem_euclid(63))
 }
 
-/// Rows of facts or blocks that become one file.
+/// Rows of facts or blocks for one file.
 #[derive(Default)]
 pub struct Facts {
     subject: Vec<i32>,
@@ -136,11 +136,11 @@ pub struct Facts {
     first: Int64Builder,
     build_id: Vec<Option<i32>>,
     build_ids: WordColumn,
-    /// Values that consecutive rows share, and the number of these rows.
+    /// Values that consecutive rows share, with the number of these rows.
     shared: Vec<(Shared, usize)>,
 }
 
-/// Words of a column, each of which is stored once.
+/// Words of a column; each word is stored once.
 #[derive(Default)]
 struct WordColumn {
     words: Words,
@@ -149,7 +149,7 @@ struct WordColumn {
 
 impl WordColumn {
     fn number(&mut self, word: &str) -> i32 {
-        // Consecutive rows usually have the same word.
+        // Consecutive rows usually contain the same word.
         if self.words.get(self.last) != Some(word) {
             self.last = self.words.number(word);
         }
@@ -177,7 +177,7 @@ impl Facts {
         self.weight.len()
     }
 
-    /// True without rows.
+    /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.weight.is_empty()
@@ -202,7 +202,7 @@ impl Facts {
         }
     }
 
-    /// Gives rows other numbers.
+    /// Replaces the numbers in rows.
     pub fn renumber(
         &mut self,
         subject: impl Fn(i32) -> i32,
@@ -216,10 +216,10 @@ impl Facts {
         }
     }
 
-    /// The rows as a batch, and none are left.
+    /// Returns the rows as a batch, and removes them.
     ///
     /// # Errors
-    /// When the columns do not fit, which would be a defect.
+    /// Fails if the columns do not fit, which would be a bug.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         let Self { subject, weight, mut first, build_id, build_ids, shared } = std::mem::take(self);
         let mut weights = Decimal128Builder::with_capacity(weight.len()).with_data_type(WEIGHT);
@@ -249,7 +249,7 @@ impl Facts {
             build_ids.column(build_id.into_iter())?,
             text(&mut sources, |one| &one.source)?,
         ];
-        // In memory each word of a column stands once; in files columns are what facts_schema() says.
+        // In memory each word of a column is stored once; in files, columns have the types of facts_schema().
         let fields = facts_schema();
         let fields = fields
             .fields()
@@ -261,7 +261,7 @@ impl Facts {
     }
 }
 
-/// Values, each as often as its number says.
+/// Expands values by their repeat counts.
 fn repeated<T: Clone>(values: impl Iterator<Item = (T, usize)>) -> impl Iterator<Item = T> {
     values.flat_map(|(value, rows)| std::iter::repeat_n(value, rows))
 }
@@ -269,7 +269,7 @@ fn repeated<T: Clone>(values: impl Iterator<Item = (T, usize)>) -> impl Iterator
 /// A row of submissions.
 #[derive(Debug, Clone)]
 pub struct SubmissionRow {
-    /// What its facts say, too.
+    /// Values that its facts also contain.
     pub shared: Shared,
     /// Name of the package.
     pub package: String,
@@ -285,20 +285,20 @@ pub struct SubmissionRow {
     pub inputs: i64,
     /// Number of functions.
     pub functions: i64,
-    /// Identity, by which a duplicate is known.
+    /// Identity, which detects duplicates.
     pub identity: u128,
-    /// What was counted.
+    /// Sums of the counted events.
     pub sums: Sums,
-    /// Unit of its counts of blocks.
+    /// Unit of its block counts.
     pub block_unit: Option<String>,
-    /// Builds of libraries with functions without names, as a JSON object.
+    /// Builds of libraries that have functions without names, as a JSON object.
     pub nameless: Option<String>,
 }
 
-/// Rows of submissions as a batch.
+/// Converts rows of submissions to a batch.
 ///
 /// # Errors
-/// When the columns do not fit, which would be a defect.
+/// Fails if the columns do not fit, which would be a bug.
 pub fn submissions(rows: &[SubmissionRow]) -> Result<RecordBatch> {
     let ints = |of: fn(&SubmissionRow) -> i32| {
         let mut builder = Int32Builder::new();
@@ -348,10 +348,10 @@ pub fn submissions(rows: &[SubmissionRow]) -> Result<RecordBatch> {
     RecordBatch::try_new(submissions_schema(), columns).map_err(|error| arrow(&error))
 }
 
-/// A batch of a table with a number and texts; its further columns are null.
+/// A batch of a table with a number and texts; its other columns are null.
 ///
 /// # Errors
-/// When the columns do not fit, which would be a defect.
+/// Fails if the columns do not fit, which would be a bug.
 pub fn texts<'t, const N: usize>(
     schema: SchemaRef,
     rows: impl Iterator<Item = (i32, [Option<&'t str>; N])>,
@@ -374,13 +374,13 @@ pub fn texts<'t, const N: usize>(
     RecordBatch::try_new(schema, columns).map_err(|error| arrow(&error))
 }
 
-/// Subjects with marks; without names, where `is_blank` and a mark say so.
+/// Subjects with marks. If `is_blank` and the mark are true, the subject's name is removed.
 ///
 /// # Errors
-/// When the columns do not fit, which would be a defect.
+/// Fails if the columns do not fit, which would be a bug.
 pub fn forgotten(subjects: &RecordBatch, marks: BooleanArray, is_blank: bool) -> Result<RecordBatch> {
     let columns = subjects.columns().iter().enumerate().map(|(at, column)| match at {
-        // Number and kind stay.
+        // Number and kind are kept.
         0 | 1 => Ok(Arc::clone(column)),
         9 if is_blank => Ok(new_null_array(&DataType::Boolean, marks.len())),
         9 => Ok(Arc::new(marks.clone()) as ArrayRef),
@@ -391,10 +391,10 @@ pub fn forgotten(subjects: &RecordBatch, marks: BooleanArray, is_blank: bool) ->
     RecordBatch::try_new(subjects.schema(), columns).map_err(|error| arrow(&error))
 }
 
-/// Calls a function for each subject of a file of facts or blocks, whose other columns are not read.
+/// Calls a function for each subject in a file of facts or blocks. Reads only the column of subjects.
 ///
 /// # Errors
-/// When the file is damaged.
+/// Fails if the file is damaged.
 pub fn subjects_of(bytes: bytes::Bytes, mut each: impl FnMut(i32)) -> Result<()> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
     let column = ProjectionMask::columns(reader.parquet_schema(), ["subject"]);
@@ -405,20 +405,20 @@ pub fn subjects_of(bytes: bytes::Bytes, mut each: impl FnMut(i32)) -> Result<()>
     Ok(())
 }
 
-/// The Parquet file of batches.
+/// Writes batches as a Parquet file.
 ///
 /// # Errors
-/// When a batch is not of the schema, which would be a defect.
+/// Fails if a batch does not have the schema, which would be a bug.
 pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>> {
     let level = ZstdLevel::try_new(1).map_err(|error| damaged(&error))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(GROUP))
-        // Shares are nearly all different.
+        // Shares are nearly all different, so a dictionary would not help.
         .set_column_dictionary_enabled("weight".into(), false)
         .set_created_by("sediment-fleet".to_owned())
         .build();
-    // Types of memory do not show in files.
+    // The file does not contain the types of columns in memory.
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new_with_options(&mut bytes, Arc::clone(schema), options)
@@ -430,10 +430,10 @@ pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Takes the batches of a Parquet file one after the other, with the columns of the schema.
+/// Passes on the batches of a Parquet file, with the columns of the schema.
 ///
 /// # Errors
-/// When it is damaged, or lacks a column that has to be there; and those of `each`.
+/// Fails if the file is damaged, or lacks a required column. Returns the errors of `each`.
 pub fn each_batch(
     bytes: bytes::Bytes,
     schema: &SchemaRef,
@@ -444,7 +444,7 @@ pub fn each_batch(
         let batch = batch.map_err(|error| arrow(&error))?;
         let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
             Some(column) => cast(column, field.data_type()),
-            // An earlier version had no such column.
+            // An earlier version did not have this column.
             None => Ok(new_null_array(field.data_type(), batch.num_rows())),
         });
         let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
@@ -453,7 +453,7 @@ pub fn each_batch(
     Ok(())
 }
 
-/// A text of a column of texts.
+/// A value in a column of texts.
 #[must_use]
 pub fn text_at(batch: &RecordBatch, column: usize, row: usize) -> Option<&str> {
     let column = batch.column(column);

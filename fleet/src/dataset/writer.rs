@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Writer`]: adds submissions to a dataset. What was added is part of it after [`Writer::commit`], as a whole.
+//! [`Writer`]: adds submissions to a dataset. [`Writer::commit`] makes all added submissions part of it at once.
 //!
-//! Several programs can write at the same time. Numbers of subjects, submitters and submissions are given by commits of their own,
-//! before a file has them; who comes second gives its own again.
+//! Several programs can write at the same time. Separate commits assign the numbers of subjects, submitters and submissions before a file contains them.
+//! If another writer's commit comes first, the numbers are assigned again.
 
 use super::catalog::{Committed, FORGOTTEN, File, Table};
 use super::dictionary::{Dictionary, Moved};
@@ -18,13 +18,13 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::SystemTime;
 
-/// Rows that a bucket gathers before they become a file.
+/// Rows that a bucket collects before they are written to a file.
 const ROWS_OF_FILE: usize = 2_000_000;
-/// Rows that all buckets gather.
+/// Rows that all buckets together collect.
 const ROWS_AT_ONCE: usize = 5_000_000;
-/// How often numbers are asked for, while other writers are faster.
+/// Maximum number of attempts to reserve numbers, if other writers come first.
 const TRIES: usize = 1000;
-/// The number that commits of submitters keep: that of the next submission.
+/// Number in commits of submitters: the number of the next submission.
 const NEXT_SUBMISSION: &str = "sediment-submissions";
 
 /// Adds submissions to a dataset.
@@ -35,29 +35,29 @@ pub struct Writer {
     keys: Keys,
     dictionary: Arc<RwLock<Dictionary>>,
     known: HashSet<u128>,
-    /// Name of the coming commit.
+    /// Name of the next commit.
     batch: String,
     pending: BTreeMap<u64, Pending>,
     submissions: Vec<SubmissionRow>,
-    /// Packages, versions and days, by which blocks are added up.
+    /// Packages, versions and days; blocks are summed by them.
     parts: HashMap<(String, String, i32), u32>,
     rows: usize,
     written: BTreeMap<Table, Vec<File>>,
     next_submission: i32,
-    /// Submissions below this number have theirs for good.
+    /// Submissions below this number have their final number.
     numbered: i32,
     /// How often names were forgotten when the dictionary was read.
     forgotten: Option<i64>,
 }
 
-/// Rows of a bucket that have no file yet.
+/// Rows of a bucket that are not in a file yet.
 #[derive(Debug, Default)]
 struct Pending {
     facts: Facts,
     blocks: HashMap<BlockKey, BlockSum, foldhash::fast::RandomState>,
 }
 
-/// Blocks of one package, version, day, build, submitter, class of hosts and unit are added up.
+/// Blocks with the same package, version, day, build, submitter, class of hosts and unit are summed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct BlockKey {
     subject: i32,
@@ -67,27 +67,27 @@ struct BlockKey {
     host_class: String,
     build_id: Option<String>,
     source: String,
-    /// Executions and samples do not add up.
+    /// Executions and samples are not added to each other.
     unit: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct BlockSum {
     weight: Option<i64>,
-    /// The newest submission in it.
+    /// The newest submission in the sum.
     submission: i32,
 }
 
-/// What became of a submission.
+/// Result of adding a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     /// It was added.
     New,
-    /// The same bytes of the same submitter are there already.
+    /// The dataset already contains the same bytes of the same submitter.
     Duplicate,
 }
 
-/// True for the error of a commit that another program's made wrong: what was added has to be added again, to a new writer.
+/// True for the error of a commit that became invalid by another program's commit. The submissions must be added again, with a new writer.
 #[must_use]
 pub fn is_to_be_tried_again(error: &Error) -> bool {
     error.code() == ErrorCode::IncompatibleInputs && error.to_string().contains(AGAIN)
@@ -96,10 +96,10 @@ pub fn is_to_be_tried_again(error: &Error) -> bool {
 const AGAIN: &str = "another program added the same submissions, or forgot some, at this moment";
 
 impl Writer {
-    /// Opens a dataset for writing; an empty one is made where there is none.
+    /// Opens a dataset for writing; makes an empty dataset if there is none.
     ///
     /// # Errors
-    /// When it is damaged, its secret is missing, or the store fails.
+    /// Fails if the dataset is damaged, its secret is missing, or the store fails.
     pub async fn open(place: &str, secret: Option<&Path>) -> Result<Self> {
         let (logs, keys) = Logs::open_or_create(place, secret).await?;
         let dataset = logs.dataset()?;
@@ -127,7 +127,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Text that tells the dataset from others.
+    /// Text that identifies the dataset.
     #[must_use]
     pub fn dataset_id(&self) -> &str {
         &self.id
@@ -136,12 +136,12 @@ impl Writer {
     /// The dataset as of the last commit.
     ///
     /// # Errors
-    /// When it is none any more.
+    /// Fails if the dataset does not exist any more.
     pub fn dataset(&self) -> Result<Dataset> {
         self.logs.dataset()
     }
 
-    /// What makes keys of submitters and identities.
+    /// Makes keys of submitters and identities.
     #[must_use]
     pub fn keys(&self) -> &Keys {
         &self.keys
@@ -153,13 +153,13 @@ impl Writer {
         &self.known
     }
 
-    /// Numbers of all subjects, by which submissions are prepared.
+    /// Numbers of all subjects, for preparing submissions.
     #[must_use]
     pub fn dictionary(&self) -> &Arc<RwLock<Dictionary>> {
         &self.dictionary
     }
 
-    /// Looks the subjects of a submission up, so that it can be added.
+    /// Looks up the subjects of a submission, so that it can be added.
     #[must_use]
     pub fn prepare(&self, submission: Submission) -> Prepared {
         prepare(&self.dictionary, submission)
@@ -174,10 +174,10 @@ impl Writer {
         Ok(found)
     }
 
-    /// Adds a submission, whose identity is of its bytes.
+    /// Adds a submission. The identity is a digest of its bytes.
     ///
     /// # Errors
-    /// When the numbers of submissions are used up.
+    /// Fails if there are no more numbers for submissions.
     pub fn add(&mut self, prepared: &Prepared, origin: &Origin, identity: u128) -> Result<Added> {
         if !self.known.insert(identity) {
             return Ok(Added::Duplicate);
@@ -231,10 +231,10 @@ impl Writer {
         Ok(Added::New)
     }
 
-    /// Writes the files of buckets that have gathered many rows; they belong to the dataset after the next commit.
+    /// Writes files for buckets that have collected many rows. The next commit makes them part of the dataset.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn spill(&mut self) -> Result<()> {
         let size = |pending: &Pending| pending.facts.len() + pending.blocks.len();
         let mut due: Vec<u64> = self
@@ -257,10 +257,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes all that was added part of the dataset; nothing of it is, if this fails.
+    /// Makes all added submissions part of the dataset. If this fails, none of them is.
     ///
     /// # Errors
-    /// When the store fails, or another writer added some of it meanwhile ([`is_to_be_tried_again`]).
+    /// Fails if the store fails, or if another writer added some of them meanwhile ([`is_to_be_tried_again`]).
     pub async fn commit(&mut self) -> Result<()> {
         if self.submissions.is_empty() {
             return Ok(());
@@ -278,7 +278,7 @@ impl Writer {
         let name = format!("{}/{batch}-{}-{}.parquet", Table::Submissions.name(), facts.len(), blocks.len());
         let store = self.logs.store.clone();
         let file = write_file(&store, name, std::slice::from_ref(&rows), Some(&batch)).await?;
-        // What a log lists lasts.
+        // Files must be durable before a log lists them.
         store.settle()?;
         let begun = SystemTime::now();
         self.logs.facts.commit_always(facts, &[]).await?;
@@ -309,13 +309,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives everything that was added its numbers for good.
+    /// Assigns final numbers to everything that was added.
     async fn settle(&mut self) -> Result<()> {
         self.settle_submitters().await?;
         self.settle_subjects().await
     }
 
-    /// Keeps new submitters, and takes the numbers of submissions, in one commit.
+    /// Stores new submitters and reserves the numbers of submissions, in one commit.
     async fn settle_submitters(&mut self) -> Result<()> {
         for _ in 0..TRIES {
             let (news, kept) = {
@@ -348,7 +348,7 @@ impl Writer {
             }
             let now = self.logs.submitters.files();
             let others = self.rows_of_others(&before, &now, &tables::submitters_schema()).await?;
-            // Those that do not follow are forgotten ones.
+            // Gaps in the numbers are forgotten submitters.
             let moved = write(&self.dictionary).give_way_to_submitters(&others).map_err(|_| again())?;
             self.renumber(&Moved::default(), &moved, (0, 0));
         }
@@ -379,7 +379,7 @@ impl Writer {
         Err(always_faster())
     }
 
-    /// Rows that are beyond those that were kept before: of files that are new, which may have joined others.
+    /// Rows after the ones that were known: rows of new files, which may be combined from older files.
     async fn rows_of_others(
         &self,
         before: &[File],
@@ -390,7 +390,7 @@ impl Writer {
         rows(&self.logs.store, &fresh, schema).await
     }
 
-    /// Gives rows that have no file yet their numbers.
+    /// Gives final numbers to rows that are not in a file yet.
     fn renumber(&mut self, subjects: &Moved, submitters: &Moved, (from, by): (i32, i32)) {
         let submission = |number: i32| if number >= from { number + by } else { number };
         for pending in self.pending.values_mut() {
@@ -430,7 +430,7 @@ impl Writer {
     }
 }
 
-/// The number that the next submission gets.
+/// The number of the next submission.
 async fn next_submission(logs: &Logs) -> Result<i32> {
     let number = logs.submitters.number(NEXT_SUBMISSION).await?.unwrap_or(0);
     i32::try_from(number).map_err(|_| used_up())
@@ -446,7 +446,8 @@ fn used_up() -> Error {
 }
 
 fn always_faster() -> Error {
-    Error::new(ErrorCode::Io, "other writers were always faster").with_hint("try again")
+    Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+        .with_hint("try again")
 }
 
 impl Pending {
@@ -458,7 +459,7 @@ impl Pending {
             (one, other) => one.or(other),
         };
         if added.is_some_and(|added| i128::from(added) >= LARGEST_NUMBER as i128) {
-            // Too large for one row: this one stays a row of its own among the facts.
+            // Too large for one row, so this sum becomes a separate row of the facts.
             self.facts.add(shared, subject, weight, None, build_id.as_deref());
             return;
         }
@@ -483,13 +484,13 @@ impl Pending {
     }
 }
 
-/// Looks the subjects of a submission up, as other threads than the writer's do.
+/// Looks up the subjects of a submission; threads other than the writer's can call it.
 #[must_use]
 pub fn prepare(dictionary: &RwLock<Dictionary>, submission: Submission) -> Prepared {
     Prepared::new(submission, &dictionary.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The dictionary, to give numbers. No thread panics while it holds the lock.
+/// Locks the dictionary to assign numbers. No thread panics while it holds the lock.
 fn write(dictionary: &RwLock<Dictionary>) -> RwLockWriteGuard<'_, Dictionary> {
     dictionary.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Connections`]: those that are open, so that the one that waits longest makes room for another, and none lasts for ever.
+//! [`Connections`]: the open connections. If there are too many, the one that waits longest is closed; and no connection lasts for ever.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// Milliseconds without a byte after which a connection may have to make room.
+/// Milliseconds without a byte after which a connection can be closed to make room.
 const WAITING: u64 = 250;
 
 /// All open connections.
 #[derive(Debug)]
 pub struct Connections {
     begun: Instant,
-    /// Time that a connection lasts after its last request began.
+    /// Maximum time of a connection after the begin of its last request.
     longest: Duration,
     open: Mutex<(u64, HashMap<u64, Arc<Connection>>)>,
 }
 
-/// One connection; times are milliseconds since the intake began.
+/// One connection. Times are milliseconds since the intake began.
 #[derive(Debug)]
 pub struct Connection {
     number: u64,
-    /// When the last byte passed.
+    /// Time of the last byte.
     moved: AtomicU64,
-    /// When the last request began, or the connection.
+    /// Time when the last request began, or when the connection was opened.
     asked: AtomicU64,
     /// True while an answer is being made.
     is_working: AtomicBool,
@@ -37,7 +37,7 @@ pub struct Connection {
 }
 
 impl Connections {
-    /// None yet.
+    /// No connections.
     #[must_use]
     pub fn new(longest: Duration) -> Self {
         Self { begun: Instant::now(), longest, open: Mutex::default() }
@@ -47,7 +47,7 @@ impl Connections {
         self.begun.elapsed().as_millis() as u64
     }
 
-    /// Adds one.
+    /// Adds a connection.
     #[must_use]
     pub fn open(&self) -> Arc<Connection> {
         let now = self.now();
@@ -65,14 +65,14 @@ impl Connections {
         connection
     }
 
-    /// Removes one.
+    /// Removes a connection.
     pub fn close(&self, connection: &Connection) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&connection.number);
     }
 
-    /// Ends the connection that has waited longest for its client, if one has.
+    /// Closes the connection that has waited longest for its client.
     ///
-    /// Returns whether one has.
+    /// Returns false if no connection waits.
     pub fn make_room(&self) -> bool {
         let now = self.now();
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,26 +80,26 @@ impl Connections {
         let longest = waiting.min_by_key(|one| one.moved.load(Ordering::Relaxed));
         let longest = longest.filter(|one| one.moved.load(Ordering::Relaxed) + WAITING <= now);
         if let Some(one) = longest {
-            // It is ending: the next call finds another.
+            // This connection is already closing, so the next call finds another.
             one.moved.store(now, Ordering::Relaxed);
             one.ended.notify_one();
         }
         longest.is_some()
     }
 
-    /// Says that an answer is being made; the last byte of the request may still be on its way.
+    /// Records that an answer is being made. The last byte of the request may still be on its way.
     pub fn asks(&self, connection: &Connection) {
         connection.asked.store(self.now(), Ordering::Relaxed);
         connection.is_working.store(true, Ordering::Relaxed);
     }
 
-    /// Says that an answer is made.
+    /// Records that the answer is made.
     pub fn answered(&self, connection: &Connection) {
         connection.moved.store(self.now(), Ordering::Relaxed);
         connection.is_working.store(false, Ordering::Relaxed);
     }
 
-    /// Returns once a connection has to end: it makes room, or its request lasts too long.
+    /// Returns when the connection must be closed, to make room or because its request takes too long.
     pub async fn end_of(&self, connection: &Connection) {
         loop {
             let asked = Duration::from_millis(connection.asked.load(Ordering::Relaxed));
@@ -114,23 +114,23 @@ impl Connections {
         }
     }
 
-    /// A stream that tells when bytes pass.
+    /// A stream that reports transferred bytes.
     pub fn watched<S>(self: &Arc<Self>, stream: S, connection: &Arc<Connection>) -> Watched<S> {
         Watched { stream, connections: Arc::clone(self), connection: Arc::clone(connection) }
     }
 }
 
-/// A connection as its requests see it.
+/// A connection from the view of its requests.
 #[derive(Debug, Clone)]
 pub struct Slot(pub Arc<Connections>, pub Arc<Connection>);
 
 impl Slot {
-    /// The client is waited for, as for the rest of a body.
+    /// Records that the connection waits for its client, for example for the rest of a body.
     pub fn waits(&self) {
         self.0.answered(&self.1);
     }
 
-    /// The client has done its part.
+    /// Records that the connection does not wait for its client.
     pub fn works(&self) {
         self.1.is_working.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Health`]: what fails at the moment, for `/health` and for warnings.
+//! [`Health`]: current faults, for `/health` and for warnings.
 
 use crate::say::warning;
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use std::sync::{Mutex, PoisonError};
 /// A part of the intake that can fail while the others work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Receipt: the log cannot be written.
+    /// Receipt: the log is not writable.
     Log,
-    /// The dataset does not take what the log has.
+    /// Submissions in the log cannot be added to the dataset.
     Dataset,
-    /// Files that were joined or removed.
+    /// Combining or removing files.
     Maintenance,
-    /// The file of tokens.
+    /// Reading the file of tokens.
     Tokens,
-    /// The file of build-ids.
+    /// Reading the file of build-ids.
     BuildIds,
-    /// Pages.
+    /// Making pages.
     Pages,
 }
 
@@ -41,7 +41,7 @@ impl Part {
 pub struct Health(Mutex<BTreeMap<Part, String>>);
 
 impl Health {
-    /// Keeps a fault until the part works again. It is a warning once.
+    /// Stores a fault until the component works again. Prints one warning for it.
     pub fn fails(&self, part: Part, why: &str) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.get(&part).is_none_or(|known| known != why) {
@@ -50,12 +50,12 @@ impl Health {
         }
     }
 
-    /// Says that a part works.
+    /// Records that a component works.
     pub fn works(&self, part: Part) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&part);
     }
 
-    /// A line for each part that fails; empty if none does.
+    /// One line for each faulty component; empty if all work.
     #[must_use]
     pub fn faults(&self) -> String {
         let mut text = String::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Keeper`]: keeps what was received. One thread writes the log, many submissions at a time, and answers once they last; another
-//! makes partitions of whole segments.
+//! [`Keeper`]: stores received submissions. One thread writes many submissions to the log at a time, and answers when they are durable. Another thread
+//! makes partitions from complete segments of the log.
 
 use super::health::{Health, Part};
 use super::log::{self, Log, Record};
@@ -21,25 +21,25 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Submissions that wait for the log at most.
+/// Maximum number of submissions that wait for the log.
 const WAITING: usize = 1024;
-/// Submissions that are written at once.
+/// Maximum number of submissions that are written at once.
 const AT_ONCE: usize = 256;
-/// Idempotency keys that are remembered.
+/// Number of idempotency keys that are remembered.
 const KEYS: usize = 100_000;
-/// Wait before a failed compaction is tried again.
+/// Time before a failed compaction is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Small commits that are worth joining.
+/// Minimum number of small commits that are combined.
 const JOINED: usize = 8;
 /// Niceness of the thread that makes partitions.
 const BACKGROUND: i32 = 10;
 
-/// When a segment of the log becomes partitions.
+/// Limits after which a segment of the log becomes partitions.
 #[derive(Debug, Clone, Copy)]
 pub struct Segments {
-    /// Bytes of a segment.
+    /// Size of a segment in bytes.
     pub bytes: u64,
-    /// Age of a segment that has records.
+    /// Age of a segment that contains records.
     pub age: Duration,
 }
 
@@ -49,12 +49,12 @@ impl Default for Segments {
     }
 }
 
-/// What an intake does for its dataset beside adding to it.
+/// Maintenance of the dataset by an intake.
 #[derive(Debug, Clone, Copy)]
 pub struct Maintenance {
-    /// Time between two times that small files are joined; None: never.
+    /// Time between two combinations of small files; `None`: never.
     pub every: Option<Duration>,
-    /// Hours for which files of earlier snapshots stay.
+    /// Hours for which files of earlier snapshots are kept.
     pub retention: u32,
 }
 
@@ -64,16 +64,16 @@ impl Default for Maintenance {
     }
 }
 
-/// What became of a record.
+/// Result of storing a record.
 #[derive(Debug)]
 pub enum Kept {
-    /// It is in the log.
+    /// The record is in the log.
     New,
-    /// These bytes of this submitter were there already.
+    /// The same bytes of this submitter were received before.
     Duplicate,
-    /// The idempotency key came with other bytes before.
+    /// The idempotency key was used with other bytes before.
     KeyReused,
-    /// The log could not be written.
+    /// The log was not writable.
     Failed(Error),
 }
 
@@ -83,19 +83,19 @@ struct Job {
     answer: oneshot::Sender<Kept>,
 }
 
-/// Threads that keep submissions.
+/// The threads that store submissions.
 #[derive(Debug)]
 pub struct Keeper {
     jobs: SyncSender<Job>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The way to a keeper.
+/// Handle for sending records to a keeper.
 #[derive(Debug, Clone)]
 pub struct Handle(SyncSender<Job>);
 
 impl Handle {
-    /// Keeps a record with its identity. None: too many wait already.
+    /// Stores a record with its identity. `None`: too many records are waiting.
     pub async fn keep(&self, record: Record, identity: u128) -> Option<Kept> {
         let (answer, kept) = oneshot::channel();
         match self.0.try_send(Job { record, identity, answer }) {
@@ -111,10 +111,10 @@ fn stopped() -> Error {
 }
 
 impl Keeper {
-    /// Opens the dataset and the log. What an earlier run received and did not get into partitions is taken up.
+    /// Opens the dataset and the log. Continues with records that an earlier run received but did not add to the dataset.
     ///
     /// # Errors
-    /// When the dataset or the log cannot be opened.
+    /// Fails if the dataset or the log cannot be opened.
     pub fn start(
         place: &str,
         secret: Option<&Path>,
@@ -137,7 +137,7 @@ impl Keeper {
         let log = Log::open(folder, 0)?;
         let (jobs, waiting) = sync_channel(WAITING);
         let (full, ended) = std::sync::mpsc::channel();
-        // Those of earlier runs.
+        // Segments of earlier runs.
         let _ = full.send(());
         let threads = vec![
             spawn("log", {
@@ -156,7 +156,7 @@ impl Keeper {
                     health,
                     maintenance,
                 };
-                // The log is this one's until the last of its segments is in the dataset.
+                // This process owns the log until the last segment is in the dataset.
                 move || {
                     let _claim = claim;
                     compaction.run(writer, &ended);
@@ -166,17 +166,17 @@ impl Keeper {
         Ok((Self { jobs, threads }, keys))
     }
 
-    /// The way to it.
+    /// A handle to the keeper.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle(self.jobs.clone())
     }
 
-    /// Ends once all handles are gone and the last segment is in partitions.
+    /// Returns when all handles are dropped and the last segment is in partitions.
     pub fn stop(self) {
         drop(self.jobs);
         for thread in self.threads {
-            // A thread that panicked has said so.
+            // A thread that panicked has printed a message.
             let _ = thread.join();
         }
     }
@@ -192,7 +192,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
 }
 
-/// Idempotency keys of submitters, the newest.
+/// The newest idempotency keys of submitters.
 #[derive(Debug, Default)]
 struct Tries {
     known: HashMap<(String, String), u128>,
@@ -200,7 +200,7 @@ struct Tries {
 }
 
 impl Tries {
-    /// The identity that a key came with before; else it is remembered.
+    /// The identity that was received with a key before. If there is none, stores the key.
     fn meet(&mut self, record: &Record, identity: u128) -> Option<u128> {
         let key = (record.origin.submitter.clone(), record.idempotency_key.clone()?);
         if let Some(before) = self.known.get(&key) {
@@ -223,7 +223,7 @@ impl Tries {
     }
 }
 
-/// The thread of the log.
+/// The thread that writes the log.
 struct Logging {
     log: Log,
     known: HashSet<u128>,
@@ -262,7 +262,7 @@ impl Logging {
         }
     }
 
-    /// Writes what is new, and answers all.
+    /// Writes new records, and answers all.
     fn keep(&mut self, jobs: Vec<Job>) {
         let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
@@ -274,7 +274,7 @@ impl Logging {
                     records.push(record);
                     answers.push(answer);
                 }
-                // One of these may be a copy of one that is being written: it is answered after that lasts.
+                // A record can be a copy of one that is being written. Its answer waits until that record is durable.
                 _ => again.push(answer),
             }
         }
@@ -304,9 +304,9 @@ impl Logging {
     }
 }
 
-/// Lets other threads run before this one, so that no answer waits for partitions.
+/// Lowers the priority of this thread, so that making partitions does not delay answers.
 fn give_way() {
-    // Where that fails, partitions are made as fast as all else.
+    // If this fails, partitions are made with normal priority.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BACKGROUND);
 }
 
@@ -326,7 +326,7 @@ impl Compaction {
         give_way();
         let taken_up = self.take_up(&mut writer);
         if let Err(error) = &taken_up {
-            warning(&format!("what was set aside stays so: {error}"));
+            warning(&format!("rejected records stay in their files: {error}"));
         }
         let mut writer = taken_up.is_ok().then_some(writer);
         let mut last_try = false;
@@ -344,7 +344,7 @@ impl Compaction {
                 Err(RecvTimeoutError::Disconnected) => last_try = true,
             }
             while ended.try_recv().is_ok() {}
-            // A panic is a defect, and ends neither the thread nor what is acknowledged: the log stays.
+            // A panic is a bug. It must end neither the thread nor lose acknowledged submissions, so the log is kept.
             let compact = || {
                 let done = self.compact(&mut writer, last_try);
                 if !done.as_ref().is_err_and(is_to_be_tried_again) {
@@ -354,13 +354,13 @@ impl Compaction {
                 self.compact(&mut writer, last_try)
             };
             let done = catch_unwind(AssertUnwindSafe(compact));
-            let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked")));
+            let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")));
             match done {
                 Ok(()) => self.health.works(Part::Dataset),
                 Err(error) => {
                     Metrics::count(&self.metrics.compaction_failures_total);
-                    self.health.fails(Part::Dataset, &format!("the log stays: {error}"));
-                    // What it holds is not what the dataset has.
+                    self.health.fails(Part::Dataset, &format!("the log is kept: {error}"));
+                    // The writer's state differs from the dataset.
                     writer = None;
                 }
             }
@@ -370,7 +370,7 @@ impl Compaction {
         }
     }
 
-    /// Joins small files, and removes those that no reader needs any more.
+    /// Combines small files, and removes files that no reader needs any more.
     fn maintain(&self) {
         let work = || {
             let joined = self.runtime.block_on(compact(&self.place, JOINED))?.files;
@@ -378,7 +378,7 @@ impl Compaction {
             Ok::<_, Error>((joined, removed))
         };
         let done = catch_unwind(AssertUnwindSafe(work));
-        match done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked"))) {
+        match done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic"))) {
             Ok((joined, removed)) => {
                 self.metrics.joined_files_total.fetch_add(joined as u64, Ordering::Relaxed);
                 self.metrics.removed_files_total.fetch_add(removed as u64, Ordering::Relaxed);
@@ -388,7 +388,7 @@ impl Compaction {
         }
     }
 
-    /// Adds whole segments to the dataset; the newest grows still, unless this is the end.
+    /// Adds complete segments to the dataset. Leaves out the newest segment, which still grows, except at the end.
     fn compact(&self, kept: &mut Option<Writer>, is_last: bool) -> Result<()> {
         if kept.is_none() {
             *kept = Some(self.runtime.block_on(Writer::open(&self.place, self.secret.as_deref()))?);
@@ -397,7 +397,7 @@ impl Compaction {
         let mut numbers = log::segments(&self.folder)?;
         let newest = numbers.pop();
         if is_last {
-            // The log's thread has ended: its last segment is empty.
+            // The log's thread has ended, so its last segment is empty.
             numbers.extend(newest);
         }
         for number in numbers {
@@ -418,18 +418,18 @@ impl Compaction {
         Ok(())
     }
 
-    /// Takes up what another version set aside and this one reads.
+    /// Adds records that another version of the reader rejected and this version accepts.
     fn take_up(&self, writer: &mut Writer) -> Result<()> {
         for number in log::segments_aside(&self.folder)? {
             let aside = self.add(writer, number, log::records_aside(&self.folder, number)?)?;
-            // A record that is in both counts once.
+            // A record that is in both places counts once.
             self.runtime.block_on(writer.commit())?;
             aside.settle()?;
         }
         Ok(())
     }
 
-    /// Adds records to the dataset. Those that the reader refuses are set aside, so that the others do not wait for them.
+    /// Adds records to the dataset. Records that the reader rejects are moved to a separate file, so that they do not delay others.
     fn add(&self, writer: &mut Writer, number: u64, records: log::Records) -> Result<log::Aside> {
         let mut aside = log::Aside::new(&self.folder, number);
         let forgotten = log::forgotten(&self.folder)?;
@@ -440,7 +440,7 @@ impl Compaction {
                 continue;
             }
             let identity = writer.keys().identity(&record.origin.submitter, &record.bytes);
-            // It was accepted before it was acknowledged, though maybe by the reader of another version.
+            // The record was valid when it was acknowledged, perhaps by another version of the reader.
             match Submission::read(&record.bytes, &Named::default()) {
                 Ok(submission) => {
                     let prepared = writer.prepare(submission);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Log`]: what was received and is in no partition yet, in segments of a local folder. A record is on the disk before its
+//! [`Log`]: received submissions that are not in partitions yet, in segments in a local folder. A record is on the disk before its
 //! submission is acknowledged.
 //!
-//! A record is `SFL1`, the length of its head and of its body, the CRC-32 of both (little-endian, four bytes each), a head of
-//! JSON and the received bytes. A record that ends early, or whose checksum differs, ends its segment: it was never acknowledged.
+//! A record is `SFL1`, the lengths of its head and its body, the CRC-32 of both (each little-endian, four bytes), a head in JSON, and the received bytes. A
+//! record that is incomplete or has a wrong checksum ends its segment, because it was never acknowledged.
 
 use crate::day::Day;
 use crate::submission::Origin;
@@ -18,22 +18,22 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 4] = b"SFL1";
 const HEADER: usize = 16;
-/// Ends of the names of segments, and of records that were set aside.
+/// Suffixes of segments, and of files with rejected records.
 const SEGMENT: &str = ".log";
 const ASIDE: &str = ".refused";
-/// End of the name of a request to forget a submitter.
+/// Suffix of requests to forget a submitter.
 const FORGET: &str = ".forget";
-/// Bytes of a head.
+/// Maximum size of a head in bytes.
 const LONGEST_HEAD: usize = 4096;
 
 /// Received bytes with their origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Who sent it, and when.
+    /// Submitter and day.
     pub origin: Origin,
-    /// Key by which the client may try again, if it gave one.
+    /// Key by which the client may repeat its request, if it gave one.
     pub idempotency_key: Option<String>,
-    /// What was sent.
+    /// The received bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -46,34 +46,34 @@ struct Head {
     key: Option<String>,
 }
 
-/// Segments of a folder, the last of which grows.
+/// Segments in a folder. The last segment grows.
 #[derive(Debug)]
 pub struct Log {
     folder: PathBuf,
     number: u64,
     file: File,
-    /// Bytes of whole records in the growing segment.
+    /// Bytes of complete records in the growing segment.
     length: u64,
 }
 
 impl Log {
-    /// Begins a new segment in a folder, above all that are there.
+    /// Begins a new segment in a folder, with a number above all existing segments.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// Fails if the folder is not writable.
     pub fn open(folder: &Path, above: u64) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| io(&error, folder))?;
-        // A number that is set aside is not given again.
+        // The number of a file with rejected records is not used again.
         let last = segments(folder)?.into_iter().chain(segments_aside(folder)?).max();
         let last = last.map_or(0, |number| number + 1);
         let number = last.max(above);
         Ok(Self { folder: folder.to_owned(), number, file: begin(folder, number)?, length: 0 })
     }
 
-    /// Writes records and waits until they last. If that fails, none of them counts, and the segment ends before them.
+    /// Writes records, and waits until they are durable. If that fails, none of them counts, and the segment ends before them.
     ///
     /// # Errors
-    /// When the disk is full or fails.
+    /// Fails if the disk is full or fails.
     pub fn append(&mut self, records: &[Record]) -> Result<()> {
         let mut bytes = Vec::new();
         for record in records {
@@ -81,7 +81,7 @@ impl Log {
         }
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // Half a record would hide those that follow.
+            // A partial record would hide the records after it.
             let cut = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
             if cut.is_err() {
                 self.begin_next()?;
@@ -92,16 +92,16 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes in the growing segment.
+    /// Size of the growing segment in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Ends the segment and begins the next; returns the number of the new one.
+    /// Ends the segment and begins the next one. Returns the number of the new segment.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// Fails if the folder is not writable.
     pub fn begin_next(&mut self) -> Result<u64> {
         self.file = begin(&self.folder, self.number + 1)?;
         self.number += 1;
@@ -110,19 +110,19 @@ impl Log {
     }
 }
 
-/// The right to a folder: of one program, and of one dataset.
+/// Lock of a folder for one program and one dataset.
 #[derive(Debug)]
 pub struct Claim {
     _lock: Flock<File>,
 }
 
-/// Name of the file that has the dataset's identity.
+/// Name of the file that contains the dataset's identity.
 const OWNER: &str = "dataset";
 
-/// Takes a folder, which is made if it is missing, for the log of a dataset.
+/// Locks a folder for the log of a dataset. Makes the folder if it does not exist.
 ///
 /// # Errors
-/// When another program has it, when it is of another dataset, or cannot be written.
+/// Fails if another program uses the folder, if it belongs to another dataset, or if it is not writable.
 pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -135,7 +135,7 @@ pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
     let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| {
         Error::new(ErrorCode::IncompatibleInputs, format!("another intake has this log: {error}"))
             .with_input(folder.display().to_string())
-            .with_hint("give each intake a folder of its own: --log DIR")
+            .with_hint("give each intake a different folder: --log DIR")
     })?;
     let mut owner = String::new();
     lock.read_to_string(&mut owner).map_err(|error| io(&error, &path))?;
@@ -146,7 +146,7 @@ pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
     } else if owner != dataset {
         return Err(Error::new(ErrorCode::IncompatibleInputs, "this log is of another dataset")
             .with_input(folder.display().to_string())
-            .with_hint("give each dataset a folder of its own: --log DIR"));
+            .with_hint("give each dataset a different folder: --log DIR"));
     }
     Ok(Claim { _lock: lock })
 }
@@ -154,7 +154,7 @@ pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
 /// Numbers of the segments in a folder, ascending.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// Fails if the folder is not readable.
 pub fn segments(folder: &Path) -> Result<Vec<u64>> {
     numbers(folder, SEGMENT)
 }
@@ -170,20 +170,20 @@ fn numbers(folder: &Path, end: &str) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// The whole records of a segment, one after the other.
+/// The complete records of a segment, one after the other.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Fails if the file is not readable.
 pub fn records(folder: &Path, number: u64) -> Result<Records> {
     Records::open(path(folder, number))
 }
 
-/// Records of a file, of which one at a time is in memory.
+/// Records of a file. Only one is in memory at a time.
 #[derive(Debug)]
 pub struct Records {
     path: PathBuf,
     file: BufReader<File>,
-    /// Bytes that follow.
+    /// Remaining bytes of the file.
     left: u64,
 }
 
@@ -194,7 +194,7 @@ impl Records {
         Ok(Self { path, file: BufReader::with_capacity(1 << 18, file), left })
     }
 
-    /// Bytes of the file; None where it ends before.
+    /// Reads bytes of the file; `None` if the file is too short.
     fn next_bytes(&mut self, length: usize) -> std::io::Result<Option<Vec<u8>>> {
         let Some(left) = self.left.checked_sub(length as u64) else { return Ok(None) };
         self.left = left;
@@ -203,7 +203,7 @@ impl Records {
         Ok(Some(bytes))
     }
 
-    /// The next record; None at the end of those that are whole.
+    /// The next record; `None` at the end, or at an incomplete record.
     fn read(&mut self) -> std::io::Result<Option<Record>> {
         let Some(header) = self.next_bytes(HEADER)?.as_deref().and_then(header) else { return Ok(None) };
         let (Some(head), Some(bytes)) = (self.next_bytes(header.head)?, self.next_bytes(header.body)?) else {
@@ -225,14 +225,14 @@ impl Iterator for Records {
     fn next(&mut self) -> Option<Result<Record>> {
         let read = self.read().map_err(|error| io(&error, &self.path)).transpose();
         if !matches!(read, Some(Ok(_))) {
-            // Nothing counts behind a record that is not whole.
+            // Everything after an incomplete record is ignored.
             self.left = 0;
         }
         read
     }
 }
 
-/// Records of a segment that the reader of profiles refuses, in a file beside it. A later version may read them.
+/// Records of a segment that the profile reader rejects, in a file next to it. A later version may read them.
 #[derive(Debug)]
 pub struct Aside {
     folder: PathBuf,
@@ -242,7 +242,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Records of this segment; there is no file without one.
+    /// Records of this segment. The file exists only if there is one.
     #[must_use]
     pub fn new(folder: &Path, number: u64) -> Self {
         Self { folder: folder.to_owned(), number, file: None, count: 0 }
@@ -254,7 +254,7 @@ impl Aside {
         self.count
     }
 
-    /// The file once it is settled.
+    /// Path of the file after [`Self::settle`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join(format!("{:012}{ASIDE}", self.number))
@@ -267,7 +267,7 @@ impl Aside {
     /// Adds a record.
     ///
     /// # Errors
-    /// When the disk is full or fails.
+    /// Fails if the disk is full or fails.
     pub fn add(&mut self, record: &Record) -> Result<()> {
         let path = self.growing();
         let mut bytes = Vec::new();
@@ -281,10 +281,10 @@ impl Aside {
         Ok(())
     }
 
-    /// Waits until all records last. The file replaces that of an earlier try, which goes if there are none.
+    /// Waits until all records are durable. The file replaces the file of an earlier attempt; if there are no records, that file is removed.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn settle(self) -> Result<()> {
         let path = self.path();
         let settled = match &self.file {
@@ -297,27 +297,27 @@ impl Aside {
     }
 }
 
-/// Segments of which records were set aside.
+/// Segments with rejected records.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// Fails if the folder is not readable.
 pub fn segments_aside(folder: &Path) -> Result<Vec<u64>> {
     numbers(folder, ASIDE)
 }
 
-/// The records of a segment that were set aside.
+/// The rejected records of a segment.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Fails if the file is not readable.
 pub fn records_aside(folder: &Path, number: u64) -> Result<Records> {
     Records::open(Aside::new(folder, number).path())
 }
 
-/// Removes all records of a submitter: at once where no intake has the log, else before they become part of the dataset. Returns how
-/// many were removed at once.
+/// Removes all records of a submitter: at once if no intake uses the log, else before the records are added to the dataset. Returns the number of records
+/// that were removed at once.
 ///
 /// # Errors
-/// When the folder cannot be written.
+/// Fails if the folder is not writable.
 pub fn forget(folder: &Path, submitter: &str) -> Result<u64> {
     if !folder.join(OWNER).exists() {
         return Ok(0);
@@ -359,7 +359,7 @@ pub fn forget(folder: &Path, submitter: &str) -> Result<u64> {
     Ok(removed)
 }
 
-/// The claim of a folder that has an owner; None while an intake has it.
+/// Locks an existing folder for its dataset; `None` if an intake uses it.
 fn claim_again(folder: &Path) -> Result<Option<Claim>> {
     let path = folder.join(OWNER);
     let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| io(&error, &path))?;
@@ -372,27 +372,27 @@ fn claim_again(folder: &Path) -> Result<Option<Claim>> {
     }
 }
 
-/// Submitters whose records are to be forgotten, with the last segment that may have some.
+/// Submitters whose records are to be forgotten, with the last segment that can contain some.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// Fails if the folder is not readable.
 pub fn forgotten(folder: &Path) -> Result<HashMap<String, u64>> {
     let mut found = HashMap::new();
     for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
         let name = entry.map_err(|error| io(&error, folder))?.file_name();
         if let Some(submitter) = name.to_str().and_then(|name| name.strip_suffix(FORGET)) {
             let text = std::fs::read_to_string(folder.join(&name)).map_err(|error| io(&error, folder))?;
-            // A number that is not written yet: all that there is.
+            // The number is not written yet, so all existing segments count.
             found.insert(submitter.to_owned(), text.trim().parse().unwrap_or(u64::MAX));
         }
     }
     Ok(found)
 }
 
-/// Says that no segment has records of a submitter any more.
+/// Records that no segment contains records of a submitter any more.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// Fails if the file cannot be removed.
 pub fn is_forgotten(folder: &Path, submitter: &str) -> Result<()> {
     let path = folder.join(format!("{submitter}{FORGET}"));
     std::fs::remove_file(&path).map_err(|error| io(&error, &path))
@@ -401,7 +401,7 @@ pub fn is_forgotten(folder: &Path, submitter: &str) -> Result<()> {
 /// Removes a segment.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// Fails if it cannot be removed.
 pub fn remove(folder: &Path, number: u64) -> Result<()> {
     let path = path(folder, number);
     std::fs::remove_file(&path).map_err(|error| io(&error, &path))
@@ -459,7 +459,7 @@ fn header(bytes: &[u8]) -> Option<Header> {
 fn io(error: &std::io::Error, path: &Path) -> Error {
     Error::new(ErrorCode::Io, error.to_string())
         .with_input(path.display().to_string())
-        .with_hint("the intake needs a folder with free space that lasts")
+        .with_hint("the intake needs a folder on a disk with free space")
 }
 
 #[cfg(test)]

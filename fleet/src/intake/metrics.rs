@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! metrics {
     ($($name:ident $kind:literal $help:literal,)*) => {
-        /// Numbers of an intake since its start.
+        /// Counters of an intake since its start.
         #[derive(Debug, Default)]
         pub struct Metrics {
             $(#[doc = $help] pub $name: AtomicU64,)*
         }
 
         impl Metrics {
-            /// All numbers, as Prometheus reads them.
+            /// All counters, in the format of Prometheus.
             #[must_use]
             pub fn text(&self) -> String {
                 let mut text = String::new();
@@ -30,32 +30,32 @@ macro_rules! metrics {
 
 metrics! {
     accepted_total "counter" "Submissions that were acknowledged as new.",
-    duplicates_total "counter" "Submissions that were there already.",
-    refused_invalid_total "counter" "Submissions that are no profile, or of no package.",
+    duplicates_total "counter" "Submissions that the dataset already contained.",
+    refused_invalid_total "counter" "Submissions that are not a profile, or do not name a package.",
     refused_token_total "counter" "Requests without a known token.",
     refused_size_total "counter" "Submissions above the size limit.",
-    refused_wrong_total "counter" "Requests without a known token beyond a number of them a minute.",
+    refused_wrong_total "counter" "Requests without a known token above the limit per minute.",
     refused_rate_total "counter" "Submissions above the rate limit of their submitter.",
-    refused_at_once_total "counter" "Submissions beside too many others of their submitter.",
-    refused_packing_total "counter" "Submissions packed in another way than gzip or zstd, or not as they say.",
+    refused_at_once_total "counter" "Submissions above the limit of simultaneous submissions of their submitter.",
+    refused_packing_total "counter" "Submissions with another Content-Encoding than gzip or zstd, or with damaged contents.",
     refused_late_total "counter" "Requests that took too long.",
     imported_total "counter" "Accepted submissions that were recordings of continuous profilers.",
-    refused_slow_total "counter" "Submissions that did not arrive in time, or not whole.",
-    refused_busy_total "counter" "Submissions that found the queue full.",
-    failed_total "counter" "Submissions that could not be kept: the disk or the store failed.",
+    refused_slow_total "counter" "Submissions that did not arrive completely in time.",
+    refused_busy_total "counter" "Submissions rejected because the queue was full.",
+    failed_total "counter" "Submissions that could not be stored because the disk or the store failed.",
     bytes_total "counter" "Bytes of acknowledged submissions.",
     compactions_total "counter" "Segments of the log that became partitions.",
-    compaction_failures_total "counter" "Attempts at that which failed and are tried again.",
-    joined_files_total "counter" "Small files that were joined.",
+    compaction_failures_total "counter" "Failed attempts to make partitions; they are repeated.",
+    joined_files_total "counter" "Small files that were combined.",
     removed_files_total "counter" "Files of earlier snapshots that were removed.",
-    set_aside_total "counter" "Acknowledged submissions that a later reader refuses: they are in files beside the log.",
-    made_room_total "counter" "Connections that waited for their client, and were ended to make room for others.",
+    set_aside_total "counter" "Acknowledged submissions that a later version of the reader rejects; they are in files next to the log.",
+    made_room_total "counter" "Connections that waited for their client, and were closed to make room for others.",
     connections "gauge" "Open connections.",
     queue "gauge" "Submissions that are being received or written.",
 }
 
 impl Metrics {
-    /// Adds one to a number.
+    /// Increments a counter.
     pub fn count(number: &AtomicU64) {
         number.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The intake: [`tokens`] tell who sends, [`log`] keeps what was received before it is acknowledged, [`keeper`] writes the log and makes
-//! partitions of it. [`server`] speaks HTTP with [`connections`] that have limits, [`receive`] takes submissions, [`packed`] or
-//! [pushed](push) by profilers; [`metrics`] count, [`health`] tells what fails, [`page`] shows packages,
-//! [`published`] once enough submitters changed them.
+//! The intake. [`tokens`] identify submitters. [`log`] stores received submissions before they are acknowledged; [`keeper`] writes the log and makes
+//! partitions from it. [`server`] is the HTTP server, with limits for [`connections`]. [`receive`] accepts submissions, which may be [`packed`], or
+//! [pushed](push) by profilers. [`metrics`] count, and [`health`] reports faults. [`page`] makes pages of packages, and [`published`] stores them until
+//! enough submitters have changed a package.
 
 pub mod connections;
 pub mod health;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bodies with a `Content-Encoding`: gzip and zstd, unpacked to at most the size that a submission may have.
+//! Bodies with a `Content-Encoding`: gzip and zstd. They are unpacked to at most the size limit of a submission.
 
 use std::io::Read;
 
-/// Way in which a body is packed.
+/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// It is not.
+    /// Not compressed.
     None,
     /// gzip.
     Gzip,
@@ -14,11 +14,11 @@ pub enum Packing {
     Zstd,
 }
 
-/// The largest window of zstd, as a power of two: 8 MiB, which decoders are to support at least.
+/// Maximum window of zstd, as a power of two: 8 MiB, the size that all decoders should support.
 const WINDOW: u32 = 23;
 
 impl Packing {
-    /// Reads the value of the header; None for another way.
+    /// Parses the value of the header; `None` if the encoding is not supported.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         match value.trim() {
@@ -29,10 +29,10 @@ impl Packing {
         }
     }
 
-    /// The bytes, unpacked; None: more than `limit`.
+    /// Unpacks bytes; `None` if the result is longer than `limit`.
     ///
     /// # Errors
-    /// When they are not packed so.
+    /// Fails if the bytes are not in this format.
     pub fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
         match self {
             Self::None => Ok(Some(bytes)),

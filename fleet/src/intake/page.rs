@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Pages`]: what a site sees of a dataset, per package: submissions, versions, coverage, drift, the hottest functions, and the merged
-//! profile. A package, a version or a function of too few submitters is on no page, and a page is made anew once as many changed it.
+//! [`Pages`]: pages of a dataset for a site, one for each package: submissions, versions, coverage, drift, the hottest functions, and the merged profile.
+//! Packages, versions and functions of too few submitters are not shown. A page is made again when enough new submitters have changed its package.
 
 use super::published::{Publication, Published};
 use crate::dataset::submissions::Submissions;
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Functions that a page lists.
+/// Number of functions on a page.
 const HOT: usize = 50;
-/// Memory of the queries of pages, in bytes.
+/// Memory of the pages' queries, in bytes.
 const MEMORY: usize = 128 << 20;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2330;background:#fff}\
@@ -31,22 +31,22 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
     td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{overflow-wrap:anywhere}\
     @media(prefers-color-scheme:dark){body{color:#e4e8f0;background:#161a22}td,th{border-color:#3a4252}a{color:#8ab8ff}}";
 
-/// Makes pages of a dataset.
+/// Makes the pages of a dataset.
 #[derive(Debug)]
 pub struct Pages {
     place: String,
     min_submitters: u32,
     shipped: Option<PathBuf>,
     published: Mutex<Published>,
-    /// The version of the dataset that each package was compared with last, and when it was looked for. Who makes a page has the lock.
+    /// For each package, the dataset version of the last comparison, and its time. The lock is held while a page is made.
     compared: tokio::sync::Mutex<HashMap<String, (u64, Instant)>>,
 }
 
 impl Pages {
-    /// Pages of a dataset, with the folder of shipped profiles, and a folder for what is published.
+    /// Pages of a dataset, with a folder of shipped profiles and a folder for published pages.
     ///
     /// # Errors
-    /// When that folder cannot be used.
+    /// Fails if that folder is not usable.
     pub fn new(place: &str, min_submitters: u32, shipped: Option<PathBuf>, published: &Path) -> Result<Self> {
         let published = Mutex::new(Published::open(published)?);
         let compared = tokio::sync::Mutex::default();
@@ -60,7 +60,7 @@ impl Pages {
     /// The list of packages.
     ///
     /// # Errors
-    /// When the dataset cannot be read.
+    /// Fails if the dataset is not readable.
     pub async fn list(&self) -> Result<String> {
         let dataset = Dataset::open(&self.place).await?;
         let mut body = "<h1>Packages</h1>\n".to_owned();
@@ -86,10 +86,10 @@ impl Pages {
     /// The file with the page of a package (`html`), or with its merged profile (`gv`).
     ///
     /// # Errors
-    /// When nothing of it may be shown, or the dataset cannot be read.
+    /// Fails if there is nothing that may be shown, or if the dataset is not readable.
     pub async fn file(self: &Arc<Self>, package: &str, end: &str) -> Result<PathBuf> {
         let (pages, name, asked) = (Arc::clone(self), package.to_owned(), Instant::now());
-        // It goes on if whoever asked leaves, and is there for the next one.
+        // Continues if the client disconnects, so that the next client gets the page.
         let looking = tokio::spawn(async move { pages.look(&name, asked).await });
         looking.await.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))??;
         if !self.is_published(package) {
@@ -107,16 +107,16 @@ impl Pages {
         self.published().all().contains_key(package)
     }
 
-    /// Publishes a package anew where that is due.
+    /// Publishes a package again if necessary.
     async fn look(&self, package: &str, asked: Instant) -> Result<()> {
         let mut compared = match self.compared.try_lock() {
             Ok(compared) => compared,
-            // While a page is being made, others show what was published before.
+            // While a page is being made, other clients get the published page.
             Err(_) if self.is_published(package) => return Ok(()),
             Err(_) => self.compared.lock().await,
         };
         let last = compared.get(package).copied();
-        // Of many that wait, one looks: what it finds is new enough for those that asked before it looked.
+        // If many clients wait, only one checks. Its result is new enough for all that asked before.
         if last.is_some_and(|(_, looked)| looked >= asked) {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl Pages {
         Ok(())
     }
 
-    /// A new publication with its page and profile, if enough submitters changed the package.
+    /// A new publication with page and profile, if enough submitters changed the package.
     async fn due(
         &self,
         dataset: &Dataset,
@@ -175,7 +175,7 @@ impl Pages {
         Policy { min_submitters: self.min_submitters, ..Policy::default() }
     }
 
-    /// Drift of the last 30 days from the shipped profile, where there is one.
+    /// Drift of the last 30 days from the shipped profile, if there is one.
     async fn drift(
         &self,
         dataset: &Dataset,
@@ -204,7 +204,7 @@ impl Pages {
     }
 }
 
-/// The submissions of a selection, which may be none.
+/// The submissions of a selection, possibly none.
 async fn submissions(dataset: &Dataset, selection: &Selection) -> Result<Submissions> {
     match Submissions::of(dataset, selection).await {
         Err(error) if error.code() == ErrorCode::EmptyInput => Ok(Submissions::default()),
@@ -228,7 +228,7 @@ fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// A package's name in a link: what is no letter or digit is `%` and two hexadecimal digits.
+/// Encodes a package's name for a link: characters other than letters and digits become `%` and two hexadecimal digits.
 fn in_link(package: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     package

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Published`]: pages as they were published, in a folder, so that a restart publishes nothing earlier than it may.
+//! [`Published`]: the published pages in a folder, so that a restart does not publish a package too early.
 //!
-//! The difference of two publications of a package shows all that changed between them. So a package is published again
-//! only once enough new submitters changed it: otherwise those of the last publication could have it published whenever they like.
+//! The difference between two publications of a package shows everything that changed between them. A package is therefore published again only when
+//! enough new submitters have changed it: otherwise known submitters could cause a new publication at any time.
 
 use sediment_core::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
@@ -12,23 +12,23 @@ use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a package's pages are of.
+/// Data about a package's publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// Name of the package.
     pub package: String,
-    /// Its submissions.
+    /// Number of submissions.
     pub submissions: u64,
-    /// Its versions that are shown.
+    /// The versions that are shown.
     pub versions: u64,
-    /// Day of the newest.
+    /// Day of the newest submission.
     pub last: i32,
-    /// Submissions of each submitter, by number.
+    /// Number of submissions of each submitter, by the submitter's number.
     pub of_submitters: BTreeMap<i32, u64>,
 }
 
 impl Publication {
-    /// Number of submitters that it does not have.
+    /// Number of submitters that are not in this publication.
     #[must_use]
     pub fn new_submitters(&self, now: &BTreeMap<i32, u64>) -> usize {
         now.keys().filter(|submitter| !self.of_submitters.contains_key(submitter)).count()
@@ -43,10 +43,10 @@ pub struct Published {
 }
 
 impl Published {
-    /// Opens a folder, which is made if it is missing.
+    /// Opens a folder; makes it if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if the folder is not readable.
     pub fn open(folder: &Path) -> Result<Self> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| io(&error, folder))?;
@@ -55,7 +55,7 @@ impl Published {
             let path = entry.map_err(|error| io(&error, folder))?.path();
             if path.extension().is_some_and(|end| end == "json") {
                 let text = std::fs::read(&path).map_err(|error| io(&error, &path))?;
-                // One that is damaged is no publication: the package is published anew.
+                // A damaged file does not count as a publication, so the package is published again.
                 if let Ok(one) = serde_json::from_slice::<Publication>(&text) {
                     all.insert(one.package.clone(), one);
                 }
@@ -70,13 +70,13 @@ impl Published {
         &self.all
     }
 
-    /// Keeps a publication with its page and profile.
+    /// Stores a publication with its page and profile.
     ///
     /// # Errors
-    /// When the folder cannot be written; the earlier publication stays then.
+    /// Fails if the folder is not writable; the earlier publication is then kept.
     pub fn keep(&mut self, one: Publication, page: &str, profile: &str) -> Result<()> {
         let facts = serde_json::to_vec(&one).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
-        // The facts first: if this ends midway, too much counts as published rather than too little.
+        // Writes the facts first: after an interruption, too much counts as published rather than too little.
         for (end, bytes) in [("json", &facts[..]), ("html", page.as_bytes()), ("gv", profile.as_bytes())] {
             let path = self.path(&one.package, end);
             let written = tempfile::NamedTempFile::new_in(&self.folder).and_then(|mut file| {
@@ -93,7 +93,7 @@ impl Published {
     /// The file with the page (`html`) or profile (`gv`) of a package.
     #[must_use]
     pub fn path(&self, package: &str, end: &str) -> PathBuf {
-        // Names of strangers are no names of files.
+        // Names from strangers must not be used as file names.
         let digest = Sha256::digest(package.as_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         self.folder.join(format!("{name}.{end}"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What continuous profilers push: pprof to `/ingest`, as agents of Pyroscope do, and OTLP to `/v1development/profiles`. It becomes a
-//! submission whose packages are those of its libraries' build-ids, where the site has a list of these, and else the service and its
-//! version. Labels, hosts and times are dropped by the reader.
+//! Profiles from continuous profilers: pprof at `/ingest`, as Pyroscope's agents send it, and OTLP at `/v1development/profiles`. The site's list of
+//! build-ids gives the packages of the libraries; without an entry, the package is the service and its version. The reader drops labels, hosts
+//! and times.
 
 use sediment_core::binary::NoFiles;
 use sediment_core::profile::text;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// Name and version of what was profiled.
+/// Name and version of the profiled service or package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {
     /// Its name.
@@ -21,7 +21,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Of the query of `/ingest`: `name=SERVICE{version=VERSION}`, or `package=` and `version=`.
+    /// From the query of `/ingest`: `name=SERVICE{version=VERSION}`, or `package=` and `version=`.
     #[must_use]
     pub fn of_query(query: &str) -> Self {
         let mut service = Self::default();
@@ -42,14 +42,14 @@ impl Service {
                 _ => {}
             }
         }
-        // `SERVICE.cpu` is what agents call a type of their profiles.
+        // Agents name a kind of profile `SERVICE.cpu`.
         if let Some(name) = service.name.strip_suffix(".cpu") {
             service.name = name.to_owned();
         }
         service
     }
 
-    /// Of the attributes of the first resource of a message of OTLP.
+    /// From the attributes of the first resource of an OTLP message.
     #[must_use]
     pub fn of_otlp(message: &[u8]) -> Self {
         let mut service = Self::default();
@@ -70,14 +70,14 @@ impl Service {
         service
     }
 
-    /// As profiles name packages.
+    /// In the spelling of profiles.
     fn package(&self) -> Option<String> {
         let version = if self.version.is_empty() { "0" } else { &self.version };
         (!self.name.is_empty()).then(|| format!("{}-{version}", self.name))
     }
 }
 
-/// Packages by build-id, from a file with a line for each: the build-id, a tab, and NAME-VERSION-RELEASE.
+/// Packages by build-id, from a file. Each line contains a build-id, a tab, and NAME-VERSION-RELEASE.
 #[derive(Debug, Default)]
 pub struct PackagesByBuildId {
     path: Option<PathBuf>,
@@ -85,20 +85,20 @@ pub struct PackagesByBuildId {
 }
 
 impl PackagesByBuildId {
-    /// Reads a file; without one, no build-id is known.
+    /// Reads a file. Without a file, no build-id is known.
     ///
     /// # Errors
-    /// When it cannot be read, with the line that is none of these.
+    /// Fails if the file is not readable, or has an invalid line, which the error contains.
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let build_ids = Self { path: path.map(Path::to_path_buf), packages: RwLock::default() };
         build_ids.refresh()?;
         Ok(build_ids)
     }
 
-    /// Reads the file again. If that fails, what was read before stays.
+    /// Reads the file again. If that fails, keeps the earlier contents.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub fn refresh(&self) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let text =
@@ -130,7 +130,7 @@ fn is_version(label: &str) -> bool {
     ["version", "service_version", "service.version"].contains(&label)
 }
 
-/// A value of a query with `+` and `%` and two hexadecimal digits in it.
+/// Decodes a value of a query with `+`, and with `%` and two hexadecimal digits.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
@@ -147,7 +147,7 @@ fn field_of(message: &[u8], number: u64) -> Option<&[u8]> {
     fields(message).find(|(found, _)| *found == number).map(|(_, bytes)| bytes)
 }
 
-/// Fields of a message of protocol buffers that have bytes; it ends at what is none.
+/// Fields of a protocol buffers message that contain bytes; stops at invalid data.
 fn fields(message: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let mut rest = message;
     std::iter::from_fn(move || {
@@ -185,7 +185,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The profile part of a form with several parts, as agents of Pyroscope send it; else all bytes.
+/// The profile in a form with several parts, as Pyroscope's agents send it; for other bodies, all bytes.
 #[must_use]
 pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
     let Some(boundary) = content_type.strip_prefix("multipart/form-data").and_then(|rest| {
@@ -209,10 +209,10 @@ pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
     body
 }
 
-/// The profile of a recording, as text, with the packages of its libraries.
+/// Converts a recording to the text of a profile, with the packages of its libraries.
 ///
 /// # Errors
-/// Those of the readers; and when nothing names a package.
+/// Returns the errors of the readers. Fails if no package is named.
 pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &PackagesByBuildId) -> Result<Vec<u8>> {
     let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (mut profile, _unresolved) = resolve::resolve(&recording, &NoFiles)?;
@@ -227,9 +227,9 @@ pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &PackagesByB
         facts.package = package;
     }
     if !is_named {
-        return Err(Error::new(ErrorCode::NotInProfile, "nothing names the service that was profiled")
+        return Err(Error::new(ErrorCode::NotInProfile, "the name of the profiled service is missing")
             .with_hint(
-                "service.name and service.version of the resource; or /ingest?name=SERVICE{version=VERSION}",
+                "set service.name and service.version of the resource, or use /ingest?name=SERVICE{version=VERSION}",
             ));
     }
     Ok(text::print(&profile).into_bytes())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Submissions: limits, validation by the profile's own reader, and the answers of the keeper.
+//! Submissions: limits, validation with the profile reader, and the keeper's answers.
 
 use super::connections::Slot;
 use super::health::Part;
@@ -25,13 +25,13 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What a body is.
+/// Format of a body.
 enum Form {
-    /// A profile of sediment.
+    /// A sediment profile.
     Profile,
-    /// A message of OpenTelemetry.
+    /// An OTLP message.
     Otlp,
-    /// A profile as pprof, alone or in a form of this content type.
+    /// A pprof profile, alone or in a form with this content type.
     Pprof(Service, String),
 }
 
@@ -73,7 +73,7 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h 
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Why a submission is refused, before anything of it is kept.
+/// Reason to reject a submission before any of it is stored.
 #[derive(Debug, Clone, Copy)]
 enum Refused {
     Token,
@@ -95,7 +95,7 @@ impl Refused {
                 &metrics.refused_token_total,
                 StatusCode::UNAUTHORIZED,
                 None,
-                "no known token: Authorization: Bearer TOKEN",
+                "unknown token: send Authorization: Bearer TOKEN",
             ),
             Self::Wrong => (
                 &metrics.refused_wrong_total,
@@ -119,13 +119,13 @@ impl Refused {
                 &metrics.refused_size_total,
                 StatusCode::PAYLOAD_TOO_LARGE,
                 None,
-                "larger than a submission may be",
+                "the submission is larger than the limit",
             ),
             Self::Packing => (
                 &metrics.refused_packing_total,
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 None,
-                "not packed as its Content-Encoding says: gzip and zstd are read",
+                "the body does not have its Content-Encoding, or is neither gzip nor zstd",
             ),
             Self::Slow => (
                 &metrics.refused_slow_total,
@@ -133,12 +133,9 @@ impl Refused {
                 None,
                 "the submission did not arrive in time",
             ),
-            Self::Broken => (
-                &metrics.refused_slow_total,
-                StatusCode::BAD_REQUEST,
-                None,
-                "the submission did not arrive whole",
-            ),
+            Self::Broken => {
+                (&metrics.refused_slow_total, StatusCode::BAD_REQUEST, None, "the submission is incomplete")
+            }
             Self::Busy => {
                 (&metrics.refused_busy_total, StatusCode::SERVICE_UNAVAILABLE, Some("1"), "busy: try again")
             }
@@ -152,7 +149,7 @@ impl Refused {
     }
 }
 
-/// A body that arrived whole.
+/// A body that arrived completely.
 struct Received {
     sender: Sender,
     bytes: Vec<u8>,
@@ -160,7 +157,7 @@ struct Received {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// One of the submissions that a submitter sends at the same time; it ends with this.
+/// One of a submitter's simultaneous submissions, until it is dropped.
 struct Turn {
     shared: Arc<Shared>,
     submitter: String,
@@ -197,7 +194,7 @@ async fn receive(shared: &Arc<Shared>, slot: &Slot, headers: &HeaderMap, body: B
     response
 }
 
-/// The turn of who sends, if it has a token and is within its limits.
+/// Permission for a submitter to send, if the token is valid and the submitter is within its limits.
 fn turn(shared: &Arc<Shared>, headers: &HeaderMap) -> Result<(Turn, Sender), Refused> {
     let token = text_of(headers, &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let Some(sender) = shared.tokens.sender(token.unwrap_or_default()) else {
@@ -222,7 +219,7 @@ fn turn(shared: &Arc<Shared>, headers: &HeaderMap) -> Result<(Turn, Sender), Ref
     Ok((Turn { shared: Arc::clone(shared), submitter }, sender))
 }
 
-/// The bytes of a request within all limits. Memory is taken as they arrive: an announcement holds none.
+/// Reads the bytes of a request within all limits. Memory is reserved when bytes arrive, so an announced length alone does not reserve memory.
 async fn received(
     shared: &Shared,
     headers: &HeaderMap,
@@ -262,19 +259,19 @@ async fn received(
     tokio::time::timeout(shared.settings.timeout, read).await.map_err(|_| Refused::Slow)?
 }
 
-/// A submission that the reader took.
+/// A submission that the reader accepted.
 struct Checked {
     identity: u128,
     bytes: Vec<u8>,
 }
 
-/// Why it did not.
+/// Reason why the reader rejected it.
 enum Fault {
     Refused(Refused),
     Reader(Error),
 }
 
-/// Unpacks a body, makes a profile of it where it is none, and reads it.
+/// Unpacks a body, converts it to a profile if necessary, and reads it.
 fn check(
     (keys, submitter): (&Keys, &str),
     build_ids: &PackagesByBuildId,
@@ -300,7 +297,7 @@ fn check(
     Ok(Checked { identity: keys.identity(submitter, &bytes), bytes })
 }
 
-/// Validates and keeps a submission.
+/// Validates and stores a submission.
 async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, form: Form) -> Response {
     let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
@@ -341,7 +338,7 @@ async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, for
         }
         Some(Kept::Failed(error)) => {
             shared.health.fails(Part::Log, &error.to_string());
-            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be kept: try again later")
+            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be stored: try again later")
         }
         None => Refused::Busy.answer(shared),
     }

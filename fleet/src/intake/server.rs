@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The HTTP endpoint: connections, their limits, and pages. Submissions are those of [`super::receive`]. TLS is the business of a proxy in front.
+//! The HTTP server: connections, their limits, and pages. [`super::receive`] handles submissions. A proxy provides TLS.
 
 use super::connections::{Connections, Slot};
 use super::health::{Health, Part};
@@ -34,13 +34,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Time between looks at the file of tokens.
+/// Time between checks of the file of tokens.
 const LOOK: Duration = Duration::from_secs(1);
-/// Requests for pages that wait for one another.
+/// Maximum number of requests that wait for pages.
 const WAITING_PAGES: usize = 64;
-/// Bytes of a page that are in memory for a client.
+/// Bytes of a page in memory for each client.
 const PIECE: usize = 32 * 1024;
-/// Threads that wait for files at most.
+/// Maximum number of threads that wait for files.
 const BLOCKING: usize = 128;
 
 /// Settings of an intake.
@@ -48,41 +48,41 @@ const BLOCKING: usize = 128;
 pub struct Settings {
     /// The dataset.
     pub place: String,
-    /// File of the dataset's secret; None: that beside its folder.
+    /// File of the dataset's secret; `None`: the file next to its folder.
     pub secret: Option<PathBuf>,
-    /// Address to listen at.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// Folder of the log.
     pub log: PathBuf,
     /// File of tokens.
     pub tokens: PathBuf,
-    /// File of the packages of build-ids, for what profilers push.
+    /// File of packages by build-id, for profiles from profilers.
     pub build_ids: Option<PathBuf>,
-    /// Bytes of a submission at most.
+    /// Maximum size of a submission in bytes.
     pub size: usize,
-    /// Submissions of a submitter in a minute at most.
+    /// Maximum number of submissions of a submitter per minute.
     pub rate: u32,
-    /// Submissions of a submitter that are received at the same time.
+    /// Maximum number of simultaneous submissions of a submitter.
     pub at_once: usize,
-    /// Time for a request as a whole, with its answer.
+    /// Maximum time for a request, including its answer.
     pub longest: Duration,
-    /// Time for a submission to arrive.
+    /// Maximum time until a submission has arrived.
     pub timeout: Duration,
-    /// Bytes of submissions that are received at the same time.
+    /// Maximum bytes of submissions that are received at the same time.
     pub memory: usize,
-    /// Connections at the same time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// When segments become partitions.
+    /// Limits after which segments become partitions.
     pub segments: Segments,
-    /// What is done for the dataset beside.
+    /// Maintenance of the dataset.
     pub maintenance: Maintenance,
-    /// Submitters that must have executed a function before a page shows it.
+    /// Minimum number of submitters that must have executed a function before a page shows it.
     pub min_submitters: u32,
     /// Folder with the shipped profile of each package, `PACKAGE.gv`.
     pub shipped: Option<PathBuf>,
 }
 
-/// What all requests share.
+/// State that all requests share.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) tokens: TokenFile,
@@ -91,27 +91,27 @@ pub(super) struct Shared {
     pub(super) health: Arc<Health>,
     pub(super) keeper: Handle,
     pub(super) keys: Keys,
-    /// Kibibytes that may be received.
+    /// Kibibytes of memory that are left for receiving.
     pub(super) room: Arc<Semaphore>,
     pub(super) buckets: Mutex<HashMap<String, Bucket>>,
-    /// As many are validated at once as there are processors: more would only wait for one another, each with its memory.
+    /// Number of submissions that are validated at the same time: the number of processors, because more would only wait and use memory.
     pub(super) validating: Semaphore,
     pages: Arc<Pages>,
     waiting_pages: Semaphore,
 }
 
-/// What a submitter may still send.
+/// Remaining limits of a submitter.
 pub(super) struct Bucket {
     pub(super) left: f64,
     pub(super) at: Instant,
-    /// Submissions that are being received.
+    /// Number of submissions that are being received.
     pub(super) open: usize,
 }
 
-/// Serves until the process is asked to end; `ready` gets the address.
+/// Serves until the process is asked to end. Calls `ready` with the address.
 ///
 /// # Errors
-/// When the dataset, the log, the tokens or the address cannot be used.
+/// Fails if the dataset, the log, the tokens or the address are not usable.
 pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
     let (keeper, keys) = Keeper::start(
@@ -154,7 +154,7 @@ fn serve_with(
         waiting_pages: Semaphore::new(WAITING_PAGES),
         settings: settings.clone(),
     });
-    // Reading the log of a table waits in such a thread for files, which others read.
+    // A thread that reads the log of a table waits for files, which other threads read.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING)
         .enable_all()
@@ -173,7 +173,7 @@ fn serve_with(
     })
 }
 
-/// Reads the file of tokens again when it was changed, and when the process is told to.
+/// Reads the file of tokens again if it was changed, and when the process gets a signal.
 async fn look_at_tokens(shared: Arc<Shared>, mut hang_up: Signal) {
     loop {
         tokio::select! {
@@ -212,7 +212,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Signals that end an intake, caught from its first moment.
+/// Signals that end an intake; they are handled from its start.
 struct Ends {
     terminate: Signal,
     interrupt: Signal,
@@ -225,7 +225,7 @@ impl Ends {
     }
 }
 
-/// Takes connections until a signal, then lets those that are open end.
+/// Accepts connections until a signal, then waits until the open ones end.
 async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ends: Ends) {
     let Ends { mut terminate, mut interrupt } = ends;
     let graceful = GracefulShutdown::new();
@@ -236,7 +236,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ends: Ends) {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Too many open files: those that are open will end.
+                // Too many open files; some will be closed when connections end.
                 Err(_) => { tokio::time::sleep(Duration::from_millis(50)).await; continue }
             },
             _ = terminate.recv() => break,
@@ -250,7 +250,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ends: Ends) {
     let _ = tokio::time::timeout(Duration::from_secs(20), graceful.shutdown()).await;
 }
 
-/// A place for a connection. Where all are taken, one that waits for its client ends.
+/// Waits for a free place for a connection. If there is none, closes a connection that waits for its client.
 async fn place(
     places: &Arc<Semaphore>,
     connections: &Connections,
@@ -271,7 +271,7 @@ async fn place(
     None
 }
 
-/// Answers the requests of a connection, in a task of its own.
+/// Answers the requests of a connection in a separate task.
 fn talk(
     stream: TcpStream,
     slot: Slot,
@@ -293,7 +293,7 @@ fn talk(
             slot.0.answered(&slot.1);
             made.unwrap_or_else(|_| {
                 Metrics::count(&metrics.refused_late_total);
-                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "it took too long: try again"))
+                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "the request took too long: try again"))
             })
         }
     });
@@ -302,7 +302,7 @@ fn talk(
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(10))
         .max_buf_size(64 * 1024)
-        // There is no header for a time before 1970.
+        // Times before 1970 cannot be written in a header.
         .auto_date_header(SystemTime::now() >= UNIX_EPOCH)
         .serve_connection(io, service);
     let served = graceful.watch(served);
@@ -310,7 +310,7 @@ fn talk(
     metrics.connections.fetch_add(1, Ordering::Relaxed);
     tokio::spawn(async move {
         tokio::select! {
-            // A client that breaks off is no fault of ours.
+            // A client that disconnects is not a fault of the server.
             _ = served => {}
             () = connections.end_of(&connection) => {}
         }
@@ -335,7 +335,7 @@ async fn profile(State(shared): State<Arc<Shared>>, Segment(package): Segment<St
     page(&shared, of_file(&shared, &package, "gv"), "text/vnd.graphviz; charset=utf-8").await
 }
 
-/// A published file, of which a client that reads slowly has one piece in memory.
+/// A published file. If a client reads slowly, only one piece of it is in memory.
 async fn of_file(shared: &Shared, package: &str, end: &str) -> Result<Response> {
     let path = shared.pages.file(package, end).await?;
     let failed = |error: std::io::Error| io(&error).with_input(path.display().to_string());
@@ -356,7 +356,7 @@ async fn page(
     kind: &'static str,
 ) -> Response {
     let Ok(_place) = shared.waiting_pages.try_acquire() else {
-        let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "many wait for pages: try again");
+        let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "too many requests for pages: try again");
         busy.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
         return busy;
     };

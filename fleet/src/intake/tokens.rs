@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Tokens`]: who may send. A site gives each of its hosts, or groups of hosts, a token; the key of the submitter and the class of
-//! the host come from the token, never from what was sent.
+//! [`Tokens`]: who may send. A site gives a token to each of its hosts, or groups of hosts. The key of the submitter and the class of the host come from
+//! the token, never from the submission.
 //!
-//! The file has a line per token: the SHA-256 of the token in hexadecimal digits, the submitter's name and the host class, with tabs
-//! between. It has no token itself.
+//! The file has one line for each token: the SHA-256 of the token in hexadecimal digits, the submitter's name and the host class, separated by tabs. It
+//! does not contain the tokens.
 
 use super::health::{Health, Part};
 use crate::dataset::check::sha256;
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Wrong tokens that are answered with a reason within [`PERIOD`]; further ones are told to wait.
+/// Number of wrong tokens within [`PERIOD`] that get an answer with a reason. Further wrong tokens get the answer to wait.
 const WRONG: u32 = 60;
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Who sends with a token.
+/// The sender that belongs to a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     /// Opaque key of the submitter.
@@ -38,7 +38,7 @@ impl Tokens {
     /// Reads a file of tokens.
     ///
     /// # Errors
-    /// With the line of what is no token.
+    /// Fails at a line without a valid token; the error contains the line number.
     pub fn parse(text: &str, keys: &Keys) -> Result<Self> {
         let mut tokens = HashMap::new();
         for (at, line) in text.lines().enumerate() {
@@ -51,7 +51,7 @@ impl Tokens {
             };
             let fields: Vec<&str> = line.split('\t').collect();
             let [hash, name, host_class] = fields[..] else {
-                return Err(fault("not three fields with tabs between"));
+                return Err(fault("not three fields separated by tabs"));
             };
             if hash.len() != 64
                 || !hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
@@ -70,13 +70,13 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// The line of a new token.
+    /// The line for a new token.
     #[must_use]
     pub fn line(token: &str, name: &str, host_class: &str) -> String {
         format!("{}\t{name}\t{host_class}\n", sha256(token.as_bytes()))
     }
 
-    /// Who sends with a token. The hash is looked up, so that time tells nothing of tokens.
+    /// The sender that belongs to a token. The lookup uses the hash, so its time does not reveal tokens.
     #[must_use]
     pub fn sender(&self, token: &str) -> Option<&Sender> {
         self.0.get(&sha256(token.as_bytes()))
@@ -88,20 +88,20 @@ impl Tokens {
         self.0.len()
     }
 
-    /// True without tokens.
+    /// True if there are no tokens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The file of tokens while an intake runs: what it says is so from the next request on.
+/// The file of tokens while an intake runs. Changes apply from the next request on.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
     keys: Keys,
     known: RwLock<Arc<Tokens>>,
-    /// Time, size and number of the file that was read last.
+    /// Modification time, size and inode of the file that was read last.
     read: Mutex<Option<Stamp>>,
     wrong: Mutex<Wrong>,
 }
@@ -118,7 +118,7 @@ impl TokenFile {
     /// Reads a file of tokens.
     ///
     /// # Errors
-    /// When it cannot be read, is none of tokens, or has none.
+    /// Fails if the file is not readable, not a file of tokens, or without tokens.
     pub fn open(path: &Path, keys: &Keys) -> Result<Self> {
         let file = Self {
             path: path.to_owned(),
@@ -130,7 +130,7 @@ impl TokenFile {
         *file.read.lock().unwrap_or_else(PoisonError::into_inner) = file.stamp();
         let tokens = file.load()?;
         if tokens.is_empty() {
-            return Err(Error::new(ErrorCode::EmptyInput, "no token, so nobody could send")
+            return Err(Error::new(ErrorCode::EmptyInput, "the file has no token, so nobody can send")
                 .with_input(path.display().to_string())
                 .with_hint("sediment-fleet token FILE NAME HOST-CLASS makes one"));
         }
@@ -150,7 +150,7 @@ impl TokenFile {
         Tokens::parse(&text, &self.keys).map_err(|error| error.with_input(name()))
     }
 
-    /// Reads the file again, if it is another or `always`. A file that cannot be read changes nothing; one without a token revokes all.
+    /// Reads the file again if it has changed, or if `always`. An unreadable file changes nothing; a file without tokens revokes all tokens.
     pub fn refresh(&self, always: bool, health: &Health) {
         let now = self.stamp();
         {
@@ -169,20 +169,19 @@ impl TokenFile {
                 }
                 *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
             }
-            Err(error) => {
-                health.fails(Part::Tokens, &format!("those that were read before stay in use: {error}"))
-            }
+            Err(error) => health
+                .fails(Part::Tokens, &format!("the tokens that were read before are still valid: {error}")),
         }
     }
 
-    /// Who sends with a token.
+    /// The sender that belongs to a token.
     #[must_use]
     pub fn sender(&self, token: &str) -> Option<Sender> {
         let known = Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner));
         known.sender(token).cloned()
     }
 
-    /// Counts a wrong token; false if there were too many of late.
+    /// Counts a wrong token. Returns false if there were too many recently.
     #[must_use]
     pub fn may_be_wrong(&self) -> bool {
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +193,7 @@ impl TokenFile {
         }
         wrong.count = wrong.count.saturating_add(1);
         if wrong.count == WRONG + 1 {
-            warning("many requests with wrong tokens: they have to wait");
+            warning("many requests with wrong tokens: further ones must wait");
         }
         wrong.count <= WRONG
     }

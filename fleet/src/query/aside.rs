@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Aside`]: what does not fit the rest of a selection, and is left out of its merge instead of stopping it.
+//! [`Aside`]: data that does not fit the rest of a selection. It is left out of a merge, so that it does not prevent the merge.
 //!
-//! Functions without names are addresses, which mean something in one build alone; counts of blocks are of executions or of samples. Of
-//! each library the build stays that most submitters have, and of blocks the unit; the others are told.
+//! Functions without names are addresses, which are valid only in one build. Block counts are executions or samples. For each library, the build that
+//! most submitters have is kept; for blocks, the unit that most submitters have. Other data is left out, and reported.
 
 use crate::dataset::dictionary::Dictionary;
 use sediment_core::profile::address_of_nameless;
 use sediment_core::profile::rows::RowKind;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The bit of blocks in another unit.
+/// Bit for blocks in another unit.
 const BLOCKS: u32 = 1;
-/// Libraries that have bits of their own; functions without names of further ones are all left out.
+/// Number of libraries with a separate bit. Functions without names in further libraries are all left out.
 const LABELS: usize = 30;
 const OTHERS: u32 = 1 << 31;
 
-/// What a submission says of its kind.
+/// Kind of a submission's data.
 #[derive(Debug)]
 pub struct Said {
     submitter: i32,
@@ -24,30 +24,30 @@ pub struct Said {
 }
 
 impl Said {
-    /// Of the columns `submitter`, `block_unit` and `nameless`.
+    /// From the columns `submitter`, `block_unit` and `nameless`.
     #[must_use]
     pub fn new(submitter: i32, unit: Option<String>, nameless: Option<String>) -> Self {
-        // What this program wrote; of others nothing is nameless.
+        // Parses only text that this program wrote; for other text, no library has functions without names.
         let builds = nameless.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         Self { submitter, unit, builds }
     }
 }
 
-/// What is set aside of a selection.
+/// Data of a selection that is left out.
 #[derive(Debug, Default)]
 pub struct Aside {
-    /// The unit of blocks that stays, where there are several.
+    /// The unit of blocks that is kept, if there are several.
     unit: Option<String>,
-    /// The builds that stay, of libraries with several.
+    /// The builds that are kept, for libraries with several.
     builds: BTreeMap<String, String>,
-    /// Submissions of which blocks are left out.
+    /// Number of submissions whose blocks are left out.
     pub of_blocks: u64,
-    /// Submissions of which functions without names are left out.
+    /// Number of submissions whose functions without names are left out.
     pub of_nameless: u64,
 }
 
 impl Aside {
-    /// Finds out what stays.
+    /// Chooses the unit and the builds that are kept.
     #[must_use]
     pub fn of<'s>(said: impl IntoIterator<Item = &'s Said>) -> Self {
         let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
@@ -76,7 +76,7 @@ impl Aside {
         self.unit.is_none() && self.builds.is_empty()
     }
 
-    /// Bits of what is left out of a submission, which is counted.
+    /// Bits of a submission's data that is left out. Counts the submission.
     pub fn meet(&mut self, said: &Said) -> u32 {
         let other_unit = said.unit.is_some() && self.unit.is_some() && said.unit != self.unit;
         let labels = self.builds.iter().enumerate().filter(|(at, (label, build))| {
@@ -88,7 +88,7 @@ impl Aside {
         nameless | if other_unit { BLOCKS } else { 0 }
     }
 
-    /// Bits of each subject: it is left out of the submissions that have one of them.
+    /// Bits of each subject: it is left out of submissions that have one of these bits.
     #[must_use]
     pub fn of_subjects(&self, dictionary: &Dictionary) -> Vec<u32> {
         if self.is_nothing() {
@@ -110,7 +110,7 @@ impl Aside {
             .collect()
     }
 
-    /// False for what a merge says of a library with several builds: it is of one that is left out.
+    /// False for a merge's claim about a library with several builds, because the claim belongs to a build that is left out.
     #[must_use]
     pub fn keeps_library(&self, kind: RowKind, detail: &str) -> bool {
         if kind != RowKind::Library || self.builds.is_empty() {
@@ -121,12 +121,15 @@ impl Aside {
         self.builds.get(label).is_none_or(|build| build == id.unwrap_or_default())
     }
 
-    /// Lines that tell what was left out.
+    /// Lines that report the left-out data.
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let (Some(unit), true) = (&self.unit, self.of_blocks > 0) {
-            lines.push(format!("counts of blocks of {} submissions: most count {unit}", self.of_blocks));
+            lines.push(format!(
+                "counts of blocks of {} submissions: most submissions count {unit}",
+                self.of_blocks
+            ));
         }
         if self.of_nameless > 0 {
             let labels: Vec<&str> = self.builds.keys().map(String::as_str).collect();
@@ -144,7 +147,7 @@ fn bit_of_label(at: usize) -> u32 {
     if at < LABELS { 2 << at } else { OTHERS }
 }
 
-/// What most submitters have; of equals the first.
+/// Value that most submitters have; if several have equally many, the first.
 fn most(counts: &BTreeMap<&str, BTreeSet<i32>>) -> Option<String> {
     let most = counts.iter().max_by_key(|(name, who)| (who.len(), std::cmp::Reverse(**name)));
     most.map(|(name, _)| (*name).to_owned())
@@ -164,7 +167,7 @@ mod tests {
         let all = [
             said(1, "executions", "aa"),
             said(2, "executions", "aa"),
-            // However often one stranger sends.
+            // One stranger counts once, no matter how often it sends.
             said(3, "samples", "bb"),
             said(3, "samples", "bb"),
             said(3, "samples", "bb"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Engine`]: DataFusion, with the files of a dataset as its tables. It runs queries in this process, or has a cluster run them.
+//! [`Engine`]: DataFusion with the files of a dataset as tables. Runs queries in this process, or on a cluster.
 
 use crate::dataset::catalog::File;
 use crate::dataset::store::Store;
@@ -24,9 +24,9 @@ pub const MEMORY: usize = 1 << 30;
 /// Limits of an engine.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Memory in bytes; more is spilled to the disk.
+    /// Memory in bytes; further data is spilled to disk.
     pub memory: usize,
-    /// Folder for what is spilled; None: that of the system.
+    /// Folder for spilled data; `None`: the system's temporary folder.
     pub spill: Option<PathBuf>,
     /// Number of threads.
     pub threads: usize,
@@ -39,19 +39,19 @@ impl Default for Limits {
     }
 }
 
-/// Number of times that a query is sent to a cluster, if it has no answer or fails.
+/// Maximum number of times that a query is sent to a cluster, if it gets no answer or fails.
 const TRIES: u32 = 3;
-/// Time between a failure and the next try, at most.
+/// Maximum time between a failure and the next attempt.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// A session of a query engine.
 pub struct Engine {
     context: SessionContext,
-    /// Time after which a query without an answer is sent again; None: never.
+    /// Time after which a query without an answer is sent again; `None`: never.
     retry_after: Option<Duration>,
-    /// True if queries run in this process, and so may call functions of it.
+    /// True if queries run in this process, and can call its functions.
     is_embedded: bool,
-    /// Files that were written for queries of others.
+    /// Files that were written for queries on other machines.
     lent: Mutex<Vec<String>>,
 }
 
@@ -65,7 +65,7 @@ impl Engine {
     /// An engine inside this process.
     ///
     /// # Errors
-    /// When the limits cannot be set.
+    /// Fails if the limits cannot be set.
     pub fn embedded(limits: &Limits, store: &Store) -> Result<Self> {
         let mode = match &limits.spill {
             Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
@@ -81,11 +81,11 @@ impl Engine {
         Self::of(context, store)
     }
 
-    /// An engine whose queries run elsewhere, such as on a cluster. A query that has no answer after a time, as of an executor that died, is
-    /// sent again.
+    /// An engine whose queries run elsewhere, such as on a cluster. A query without an answer after a time is sent again, for example because an executor
+    /// died.
     ///
     /// # Errors
-    /// When the store has no URL.
+    /// Fails if the store has no URL.
     pub fn elsewhere(context: SessionContext, store: &Store, retry_after: Duration) -> Result<Self> {
         Ok(Self { retry_after: Some(retry_after), is_embedded: false, ..Self::of(context, store)? })
     }
@@ -95,16 +95,16 @@ impl Engine {
         Ok(Self { context, retry_after: None, is_embedded: true, lent: Mutex::default() })
     }
 
-    /// True if queries may call functions of this program.
+    /// True if queries can call functions of this program.
     #[must_use]
     pub fn is_embedded(&self) -> bool {
         self.is_embedded
     }
 
-    /// Makes files a table.
+    /// Registers files as a table.
     ///
     /// # Errors
-    /// When there are none, or the query engine refuses them.
+    /// Fails if there are no files, or if the query engine rejects them.
     pub async fn table(&self, name: &str, store: &Store, files: &[&File], schema: &SchemaRef) -> Result<()> {
         if files.is_empty() {
             return Err(none_selected());
@@ -116,10 +116,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes rows a table. For a cluster it is a file in the dataset's store, until [`Self::take_back`].
+    /// Registers rows as a table. For a cluster, they are a file in the dataset's store until [`Self::take_back`].
     ///
     /// # Errors
-    /// When the store fails, or the query engine refuses the rows.
+    /// Fails if the store fails, or if the query engine rejects the rows.
     pub async fn lend(&self, name: &str, store: &Store, rows: &RecordBatch) -> Result<()> {
         if self.is_embedded {
             let done = self.context.register_batch(name, rows.clone());
@@ -137,10 +137,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the files of all lent tables.
+    /// Removes the files that were written for tables of a cluster.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Fails if the store fails.
     pub async fn take_back(&self, store: &Store) -> Result<()> {
         let lent = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
         for file in lent {
@@ -149,7 +149,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives queries a function of two columns of numbers.
+    /// Registers a function of two columns of numbers.
     pub fn function(
         &self,
         name: &str,
@@ -168,7 +168,7 @@ impl Engine {
         self.context.register_udf(create_udf(name, inputs, returns, Volatility::Immutable, Arc::new(work)));
     }
 
-    /// Gives queries the function `weighed` of a weight and two columns of numbers, whose sums fit 38 digits.
+    /// Registers the function `weighed` of a weight and two columns of numbers. Its sums fit 38 digits.
     pub fn weighing(&self, of: impl Fn(Option<i128>, i32, i32) -> Option<i128> + Send + Sync + 'static) {
         let returns = DataType::Decimal128(38, 0);
         let work = move |arguments: &[ColumnarValue]| {
@@ -193,12 +193,12 @@ impl Engine {
         ));
     }
 
-    /// Rows of a query.
+    /// Runs a query, and returns its rows.
     ///
     /// # Errors
-    /// When it fails; memory that does not suffice and a full disk are told.
+    /// Fails if the query fails; the error reports insufficient memory and a full disk.
     pub async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>> {
-        // What is wrong with the query itself shows here, and is not tried again.
+        // An error in the query itself is reported here, without another attempt.
         let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
         let Some(longest) = self.retry_after else {
             return frame.collect().await.map_err(|error| failed(&error));
@@ -207,7 +207,7 @@ impl Engine {
         for _ in 0..TRIES {
             match tokio::time::timeout(longest, frame.clone().collect()).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                // An executor that is gone had intermediate results, and the scheduler may not know it yet.
+                // The lost executor may have had intermediate results, and the scheduler may not know yet that it is gone.
                 Ok(Err(error)) => {
                     last = Some(failed(&error));
                     tokio::time::sleep(longest.min(PAUSE)).await;
@@ -217,15 +217,18 @@ impl Engine {
         }
         let waited = longest.as_secs();
         Err(last.unwrap_or_else(|| {
-            Error::new(ErrorCode::Io, format!("{TRIES} times the cluster had no answer within {waited} s"))
-                .with_hint("look whether its executors run; for longer queries raise --retry-after")
+            Error::new(
+                ErrorCode::Io,
+                format!("the cluster did not answer within {waited} s in {TRIES} attempts"),
+            )
+            .with_hint("check that its executors are running; for longer queries, increase --retry-after")
         }))
     }
 
-    /// The plan of a query, as the query engine executes it.
+    /// The plan that the query engine executes for a query.
     ///
     /// # Errors
-    /// When the query engine refuses the query.
+    /// Fails if the query engine refuses the query.
     pub async fn explain(&self, sql: &str) -> Result<String> {
         let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
         let plan = frame.create_physical_plan().await.map_err(|error| failed(&error))?;

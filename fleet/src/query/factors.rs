@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Factors`]: what the weights of a submitter are multiplied by, so that all submitters of a version count alike.
+//! [`Factors`]: multipliers of a submitter's weights, so that all submitters of a version count alike.
 //!
-//! A kind of numbers is divided by the sum of what was counted of it, never by a claim. The engine multiplies integers alone; what they
-//! are multiples of is divided out of the sums, so that these depend on no order.
+//! Each kind of number is divided by the sum of its counts, never by a claimed total. The engine multiplies only integers; the sums are divided by the
+//! common multiple afterwards, so they do not depend on the order of rows.
 
 use crate::submission::Sums;
 use sediment_core::profile::SHARE_TOTAL;
 use sediment_core::profile::rows::RowKind;
 
-/// Sums of weights with factors are multiples of this.
+/// Weights with factors are multiples of this, and so are their sums.
 pub const ONE: u128 = 1_000_000_000_000;
 
-/// Kinds of numbers that add up to a whole of their own.
+/// Kinds of numbers. The numbers of each kind have a separate total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// All calls.
@@ -24,12 +24,12 @@ pub enum Scale {
     Samples,
     /// Counts of blocks.
     Blocks,
-    /// Numbers of recordings, which stay as they are.
+    /// Numbers of recordings, which are not multiplied.
     Recordings,
 }
 
 impl Scale {
-    /// Each with the name of its column in the engine.
+    /// All kinds, with the names of their columns in the engine.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Total, "of_total"),
         (Self::Calls, "of_calls"),
@@ -39,7 +39,7 @@ impl Scale {
         (Self::Recordings, "of_recordings"),
     ];
 
-    /// That of a kind of subjects.
+    /// The kind of number for a kind of subject.
     #[must_use]
     pub fn of(kind: RowKind) -> Self {
         match kind {
@@ -58,7 +58,7 @@ impl Scale {
 pub struct Factors([u128; 6]);
 
 impl Factors {
-    /// Of what all submissions of a submitter count.
+    /// From the counts of all submissions of a submitter.
     #[must_use]
     pub fn of(total: u128, sums: &Sums) -> Self {
         let over = |sum: u128| (SHARE_TOTAL * ONE).checked_div(sum).unwrap_or(0);
@@ -72,7 +72,7 @@ impl Factors {
     }
 }
 
-/// A sum of weights with factors, in shares: rounded half to even, and what happened stays at least 1.
+/// Converts a sum of weights with factors to shares: rounds half to even, and keeps at least 1 for events that happened.
 #[must_use]
 pub fn divided(sum: u128) -> u128 {
     let (whole, rest) = (sum / ONE, sum % ONE);
@@ -89,7 +89,7 @@ mod tests {
     fn all_of_a_submitter_is_one_share() {
         let sums = Sums { calls: 3 * SHARE_TOTAL, near: 0, samples: 7, blocks: 1 };
         let factors = Factors::of(SHARE_TOTAL, &sums);
-        // Factors are rounded down, so that a whole lacks at most one part in ten billions for each recording.
+        // Factors are rounded down, so a total lacks at most one part in ten billions for each recording.
         let whole = divided(3 * SHARE_TOTAL * factors.of_scale(Scale::Calls));
         assert!(whole <= SHARE_TOTAL && SHARE_TOTAL - whole <= 3 * SHARE_TOTAL / ONE, "{whole}");
         assert_eq!(divided(SHARE_TOTAL * factors.of_scale(Scale::Total)), SHARE_TOTAL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Merging: the query engine adds up, the library makes the profile.
+//! Merging: the query engine sums, and the library makes the profile.
 //!
-//! Without a policy the result is that of `sediment merge` of the same profiles, to the byte: shares are made when a submission
-//! is added, and sums of integers do not depend on order, engine or number of threads.
+//! Without a policy, the result equals `sediment merge` of the same profiles byte for byte: shares are computed when a submission is added, and sums of
+//! integers do not depend on order, engine or number of threads.
 
 use super::engine::Engine;
 use super::factors::{Scale, divided};
@@ -24,10 +24,10 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Submissions whose sums always fit the engines' decimals of 28 digits: each number has at most 18.
+/// With fewer submissions than this, sums always fit the engines' decimals of 28 digits, because each number has at most 18 digits.
 pub const MOST_SUBMISSIONS: u64 = 10_000_000_000;
 
-/// A merged profile, and what it is of.
+/// A merged profile, with data about its submissions.
 #[derive(Debug)]
 pub struct Merged {
     /// The profile.
@@ -36,11 +36,11 @@ pub struct Merged {
     pub submissions: u64,
     /// Submissions that the policy's caps exclude.
     pub capped: u64,
-    /// Functions that too few submitters executed.
+    /// Number of functions that too few submitters executed.
     pub rare: usize,
     /// Submissions of each weight class.
     pub classes: Vec<(Weight, u64)>,
-    /// Lines that tell what was set aside, as it does not fit the rest.
+    /// Lines that report the left-out data.
     pub aside: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ struct Sum {
 /// Merges the selected submissions under a policy.
 ///
 /// # Errors
-/// When nothing is selected, when numbers may not fit, and when the query engine fails.
+/// Fails if the selection is empty, if numbers may not fit, or if the query engine fails.
 pub async fn merge(
     dataset: &Dataset,
     engine: &Engine,
@@ -95,7 +95,7 @@ async fn merged(
 /// The plan of a merge.
 ///
 /// # Errors
-/// As [`merge`].
+/// Returns the errors of [`merge`].
 pub async fn explain(
     dataset: &Dataset,
     engine: &Engine,
@@ -109,7 +109,7 @@ pub async fn explain(
     Ok(format!("{text}\n\n{}", plan?))
 }
 
-/// Gives the query engine its tables, and finds out what counts.
+/// Registers the tables of the query, and finds out which submissions count.
 async fn register(
     dataset: &Dataset,
     engine: &Engine,
@@ -144,7 +144,7 @@ async fn register(
     Ok((counted, dictionary))
 }
 
-/// Gives an engine in this process the functions that say where a row counts, and how much.
+/// Registers functions in an engine of this process. They compute where a row counts, and how much.
 fn give_functions(engine: &Engine, counted: &Counted, dictionary: &Dictionary) {
     let rows = Arc::new(counted.by_number());
     let marks = counted.aside.of_subjects(dictionary);
@@ -168,7 +168,7 @@ fn give_functions(engine: &Engine, counted: &Counted, dictionary: &Dictionary) {
             let row = rows.get(submission as usize).copied().flatten()?;
             let scale = scales.get(subject as usize).copied().unwrap_or(Scale::Recordings);
             let factor = factors.get(row.group as usize)?.of_scale(scale);
-            // At most 10^27: the sum that a factor divides by has the weight in it.
+            // At most 10^27, because the sum by which a factor divides includes the weight.
             weight?.checked_mul(i128::try_from(factor).ok()?)
         });
     }
@@ -179,7 +179,7 @@ fn scales_of(dictionary: &Dictionary) -> Vec<Scale> {
     (0..).map_while(|number| dictionary.subject_at(number)).map(|subject| Scale::of(subject.kind)).collect()
 }
 
-/// The same as a table, with the bits that set subjects aside.
+/// The same as a table, with the bits by which subjects are left out.
 fn scales(counted: &Counted, dictionary: &Dictionary) -> Result<RecordBatch> {
     let scales = scales_of(dictionary);
     let marks = counted.aside.of_subjects(dictionary);
@@ -211,7 +211,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
             let column = batch.column_by_name(name).ok_or_else(|| defect(&format!("no column {name}")))?;
             cast(column, &to).map_err(|error| defect(&error))
         };
-        // Joined with their classes, subjects stand beside these; a slot has both in one number.
+        // With a column of classes, subject and class are two columns; otherwise a slot is one number for both.
         let classes = batch.column_by_name("class").map(|_| column("class", DataType::Int64)).transpose()?;
         let is_slot = batch.column_by_name("slot").is_some();
         let slots = column(if is_slot { "slot" } else { "subject" }, DataType::Int64)?;
@@ -222,7 +222,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
         let (weights, firsts) =
             (weights.as_primitive::<Decimal128Type>(), firsts.as_primitive::<Int64Type>());
         let slots = slots.as_primitive::<Int64Type>();
-        // One slot is that of submissions that do not count.
+        // A null slot means that the submission does not count.
         for row in (0..slots.len()).filter(|row| !slots.is_null(*row)) {
             let (subject, class) = match &classes {
                 Some(classes) => (slots.value(row), classes.as_primitive::<Int64Type>().value(row)),
@@ -243,7 +243,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
     Ok(sums)
 }
 
-/// Functions that fewer than `least` submitters executed. Bits alone decide for most; the submitters of all others are counted.
+/// Functions that fewer than `least` submitters executed. For most functions the bits decide; for the others the submitters are counted.
 async fn rare_functions(
     (dataset, engine): (&Dataset, &Engine),
     dictionary: &Dictionary,
@@ -305,8 +305,8 @@ async fn rare_functions(
     Ok(open.into_iter().filter(|function| !enough(function)).collect())
 }
 
-/// The profile of sums: one of each weight class, weighed and added by the library. Several subjects can be one function, so a class is
-/// added up before it is weighed.
+/// The profile of the sums: the library makes one profile for each weight class, and adds them with their weights. Several subjects can be the same
+/// function, so the sums of a class are added before they are weighted.
 fn assemble(
     dictionary: &Dictionary,
     sums: &[Sum],
@@ -317,7 +317,7 @@ fn assemble(
     let is_rare = |subject: &Subject<'_>| {
         [subject.function, subject.callee].into_iter().flatten().any(|function| rare.contains(&function))
     };
-    // A library that has rare functions alone is as telling as these.
+    // A library that contains only rare functions reveals as much as these functions.
     let common: HashSet<&str> = sums
         .iter()
         .filter(|_| !rare.is_empty())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queries: [`engine`] runs them, [`sql`] has their text, [`merge`] makes a profile of sums, [`policy`] says what counts, [`views`] are
-//! coverage, drift and outliers.
+//! Queries: [`engine`] runs them, [`sql`] contains their text, and [`merge`] makes a profile from the sums. [`policy`] defines which submissions count.
+//! [`views`] contains coverage, drift and outliers.
 
 pub mod aside;
 pub mod engine;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Policy`]: which submissions count, and how much.
 //!
-//! Unless recordings count alike, all that one submitter sent of a version counts as one: the engine multiplies by the submitter's
-//! [`Factors`]. It leaves out what a cap does not let count. All others belong to a weight class: one for each product of the weights
-//! of their version and host class and of their age. The library weighs classes after the query engine has added them up.
+//! Unless all recordings count alike, everything that one submitter sent for a version counts as one: the engine multiplies by the submitter's
+//! [`Factors`]. The engine leaves out submissions that a cap excludes. Each other submission belongs to a weight class: one class for each product of the
+//! weights of its version, host class and age. The query engine sums each class, and then the library multiplies the sums by the classes' weights.
 
 use super::aside::{Aside, Said};
 use super::factors::{Factors, Scale};
@@ -19,27 +19,27 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// One, in the billionths of a weight.
+/// The weight 1, in billionths.
 const ONE: u128 = 1_000_000_000;
 
-/// What counts, and how much.
+/// Which submissions count, and how much.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// True if recordings count alike, however many one submitter sent; else submitters do, each once for a version of a package.
+    /// True if all recordings have the same weight; else all submitters have the same weight, once for each version of a package.
     pub by_recordings: bool,
-    /// Weights of versions; others have 1.
+    /// Weights of versions; other versions have 1.
     pub versions: BTreeMap<String, Weight>,
-    /// Weights of host classes; others have 1.
+    /// Weights of host classes; other classes have 1.
     pub host_classes: BTreeMap<String, Weight>,
-    /// Days after which a submission counts half.
+    /// Number of days after which the weight of a submission is halved.
     pub half_life: Option<u32>,
-    /// The day from which ages are counted; None: the newest day of the selection.
+    /// The day from which ages are counted; `None`: the newest day of the selection.
     pub until: Option<Day>,
-    /// Recordings of one submitter that count at most, the newest.
+    /// Maximum number of recordings of one submitter that count, the newest.
     pub cap_submitter: Option<u32>,
-    /// Recordings of one class of hosts that count at most, the newest.
+    /// Maximum number of recordings of one class of hosts that count, the newest.
     pub cap_host_class: Option<u32>,
-    /// Submitters that must have executed a function, so that it is published.
+    /// Minimum number of submitters that must have executed a function before it is published.
     pub min_submitters: u32,
 }
 
@@ -60,19 +60,19 @@ impl Policy {
 /// The submissions that count.
 #[derive(Debug)]
 pub struct Counted {
-    /// True if all of the selection's files count once: no query has to ask which.
+    /// True if every submission in the selection's files counts once, so that queries do not need a filter.
     pub is_all: bool,
-    /// Their number.
+    /// Number of submissions that count.
     pub submissions: u64,
-    /// Number of those that caps exclude.
+    /// Number of submissions that caps exclude.
     pub capped: u64,
-    /// Weights, by class.
+    /// Weight of each class.
     pub classes: Vec<Weight>,
-    /// Submissions, by class.
+    /// Number of submissions of each class.
     pub of_class: Vec<u64>,
-    /// Factors of the submitters of each version, where these count alike.
+    /// Factors of the submitters of each version, if submitters count alike.
     pub factors: Vec<Factors>,
-    /// What does not fit the rest.
+    /// Data that is left out because it does not fit the rest.
     pub aside: Aside,
     rows: Vec<Row>,
 }
@@ -86,15 +86,15 @@ pub struct Row {
     pub class: i32,
     /// Its factors.
     pub group: u32,
-    /// What of it is set aside: bits of [`Aside`].
+    /// Bits of [`Aside`] for its left-out data.
     pub aside: u32,
 }
 
 impl Counted {
-    /// Finds out what counts.
+    /// Finds out which submissions count.
     ///
     /// # Errors
-    /// When nothing does, or the store fails.
+    /// Fails if the policy excludes all submissions, or if the store fails.
     pub async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
         let submissions = Submissions::of(dataset, selection).await?;
         let kinds = Kinds::of(&submissions);
@@ -118,8 +118,8 @@ impl Counted {
         let found = within_caps(policy, &submissions.rows);
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {
-            Error::new(ErrorCode::EmptyInput, "no submission counts")
-                .with_hint("select more, or raise the caps")
+            Error::new(ErrorCode::EmptyInput, "the policy excludes all submissions")
+                .with_hint("select more submissions, or increase the caps")
         })?;
         let until = policy.until.unwrap_or(newest);
         let (mut classes, mut of_class, mut rows) = (Vec::new(), Vec::new(), Vec::new());
@@ -174,7 +174,7 @@ impl Counted {
     /// The submissions that count, with their classes and factors, as a table.
     ///
     /// # Errors
-    /// When the columns do not fit, which would be a defect.
+    /// Fails if the columns do not fit, which would be a bug.
     pub fn table(&self) -> Result<RecordBatch> {
         let ints =
             |of: fn(&Row) -> i32| -> ArrayRef { Arc::new(self.rows.iter().map(of).collect::<Int32Array>()) };
@@ -195,7 +195,7 @@ impl Counted {
         RecordBatch::try_from_iter(columns).map_err(|error| defect(&error))
     }
 
-    /// Submissions that count by their numbers.
+    /// Submissions that count, by number.
     #[must_use]
     pub fn by_number(&self) -> Vec<Option<Row>> {
         let most = self.rows.iter().map(|row| row.number as usize + 1).max().unwrap_or(0);
@@ -209,7 +209,7 @@ impl Counted {
     }
 }
 
-/// What submissions say of blocks and of functions without names, each once, and what of it is set aside.
+/// Blocks and functions without names in submissions, each once, and the data that is left out.
 struct Kinds {
     said: HashMap<(i32, Option<u32>, Option<u32>), Said>,
     aside: Aside,
@@ -227,14 +227,14 @@ impl Kinds {
         Self { said, aside }
     }
 
-    /// Bits of what is left out of a submission, which is counted.
+    /// Bits of a submission's data that is left out. Counts the submission.
     fn meet(&mut self, one: &KeptSubmission) -> u32 {
         let said = self.said.get(&(one.submitter, one.block_unit, one.nameless));
         said.map_or(0, |said| self.aside.meet(said))
     }
 }
 
-/// The submissions that caps let count, by number: of each submitter and class of hosts the newest.
+/// Numbers of the submissions that caps allow: the newest of each submitter and of each class of hosts.
 fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
     let mut rows = all.to_vec();
     rows.sort_unstable_by_key(|row| Reverse((row.day, row.number)));
@@ -246,7 +246,7 @@ fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
     rows.retain(|row| {
         let of_submitter = of_submitters.entry(row.submitter).or_default();
         let of_class = of_classes.entry(row.host_class).or_default();
-        // Both sums grow, whichever cap excludes it.
+        // Both sums grow, no matter which cap excludes the submission.
         is_within(of_submitter, row.total, policy.cap_submitter)
             & is_within(of_class, row.total, policy.cap_host_class)
     });
@@ -254,7 +254,7 @@ fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
     rows
 }
 
-/// Weight of a submission: that of its version, its host class and its age multiplied, each product rounded down to billionths.
+/// Weight of a submission: product of the weights of its version, host class and age; each product is rounded down to billionths.
 fn weight(policy: &Policy, version: &str, host_class: &str, (day, until): (Day, Day)) -> Result<Weight> {
     let billionths = |weight: Option<&Weight>| weight.map_or(ONE, |weight| u128::from(weight.billionths()));
     let version = billionths(policy.versions.get(version));
@@ -265,7 +265,7 @@ fn weight(policy: &Policy, version: &str, host_class: &str, (day, until): (Day, 
     Weight::parse(&format!("{}.{:09}", product / ONE, product % ONE))
 }
 
-/// Weight of an age in billionths: half for each half-life, and between these on straight lines, so that integers suffice.
+/// Weight of an age in billionths: halved for each half-life, and linear between these points, so that integers suffice.
 fn decayed(age: u32, half_life: u32) -> u128 {
     let half_life = half_life.max(1);
     let whole = ONE.checked_shr(age / half_life).unwrap_or(0);

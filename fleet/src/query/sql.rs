@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of queries. It is standard SQL on integers and decimals without rounding, so that other engines give the same rows
-//! (docs/background/fleet-tables.md). Functions that this program gives the engine stand for joins.
+//! The text of queries. It is standard SQL on integers and decimals without rounding, so other engines return the same rows
+//! (docs/background/fleet-tables.md). Functions that this program registers in the engine replace joins.
 
 use super::factors::Scale;
 
@@ -8,16 +8,16 @@ use super::factors::Scale;
 pub const SUMS: &str = "SELECT subject, SUM(weight) AS weight, MIN(first_use) AS first_use \
      FROM facts GROUP BY subject";
 
-/// The weight of a row as it is.
+/// The unchanged weight of a row.
 pub const WEIGHT: &str = "weight";
 
-/// The weight of a row times the factor of its submitter, which a function of this program knows.
+/// The weight of a row multiplied by the factor of its submitter. A function of this program returns the factor.
 pub const WEIGHED: &str = "weighed(weight, subject, submission)";
 
-/// Sums of every subject by weight class, of the submissions that a policy lets count; where asked for, with the bits of their submitters.
+/// Sums of every subject by weight class, for the submissions that a policy counts; optionally with the bits of their submitters.
 ///
-/// `slot_of` is a number for subject and class, null for what does not count. It stands for a join with the submissions
-/// that count, and is a look into a table.
+/// `slot_of` returns a number for subject and class, or null if the row does not count. It looks up a table, and replaces a join with the submissions that
+/// count.
 #[must_use]
 pub fn sums_by_class(weight: &str, with_bits: bool) -> String {
     let bits = if with_bits { ", BIT_OR(submitter_bit) AS submitter_bits" } else { "" };
@@ -27,12 +27,12 @@ pub fn sums_by_class(weight: &str, with_bits: bool) -> String {
     )
 }
 
-/// Submitters of subjects whose bits leave open whether they are enough, of the submissions that count.
+/// Submitters of the subjects for which the bits do not decide whether there are enough, for the submissions that count.
 pub const SUBMITTERS: &str =
     "SELECT subject, submitter FROM facts WHERE is_open(subject, submission) GROUP BY subject, submitter";
 
-/// [`sums_by_class`] for engines that call no function of this program: `counted` has the submissions that count, with their classes,
-/// factors and what is set aside of them; `scales` has the kind of each subject's numbers, and what sets it aside.
+/// [`sums_by_class`] for engines that cannot call functions of this program. `counted` contains the submissions that count, with their classes, factors and
+/// left-out data. `scales` contains the kind of each subject's numbers, and the bits by which it is left out.
 #[must_use]
 pub fn joined_sums_by_class(by_submitter: bool) -> String {
     let cases: Vec<String> =
@@ -49,10 +49,10 @@ pub fn joined_sums_by_class(by_submitter: bool) -> String {
     )
 }
 
-/// [`SUBMITTERS`] for such engines: `open_subjects` has the subjects.
+/// [`SUBMITTERS`] for such engines; `open_subjects` contains the subjects.
 pub const JOINED_SUBMITTERS: &str = "SELECT f.subject, f.submitter FROM facts f JOIN counted c ON f.submission = c.submission \
      JOIN open_subjects o ON f.subject = o.subject GROUP BY f.subject, f.submitter";
 
-/// Weight of calls into each function by submitter, and of samples.
+/// Weight of calls into each function, and of samples, by submitter.
 pub const BY_SUBMITTER: &str = "SELECT f.submitter, f.subject, SUM(f.weight) AS weight \
      FROM facts f JOIN counted c ON f.submission = c.submission WHERE f.weight IS NOT NULL GROUP BY f.submitter, f.subject";

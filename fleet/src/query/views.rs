@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Coverage, drift and outliers: what a dataset has, how far use has moved, and who differs from all others.
+//! Coverage, drift and outliers: the contents of a dataset, the change of use since a shipped profile, and submitters that differ from all others.
 
 use super::engine::Engine;
 use super::merge;
@@ -42,7 +42,7 @@ pub struct Covered {
     pub recordings: u64,
 }
 
-/// What submissions cover, by package and version.
+/// Submissions by package and version.
 #[must_use]
 pub fn coverage(submissions: &Submissions) -> Vec<Covered> {
     let mut covered: BTreeMap<(&str, &str), Vec<&KeptSubmission>> = BTreeMap::new();
@@ -68,24 +68,24 @@ pub fn coverage(submissions: &Submissions) -> Vec<Covered> {
     covered.into_iter().map(of_version).collect()
 }
 
-/// How far use has moved from a shipped profile.
+/// Change of use since a shipped profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
-    /// Overlap of the two profiles in parts per million; None where one counts nothing.
+    /// Overlap of the two profiles in parts per million; `None` if one of them has no counts.
     pub agreement: Option<u64>,
-    /// Share of today's calls into functions that the shipped profile lacks, in parts per million.
+    /// Share of current calls into functions that the shipped profile does not contain, in parts per million.
     pub unknown: u64,
-    /// Estimated iTLB misses of the order by the shipped profile, over those of an order by today's: what a refresh saves. None
-    /// where the code fits the TLB.
+    /// Ratio of estimated iTLB misses: order from the shipped profile to order from the current profile. It is the benefit of a new
+    /// profile. `None` if the code fits the TLB.
     pub loss: Option<f64>,
-    /// Submissions of today's profile.
+    /// Number of submissions in the current profile.
     pub submissions: u64,
 }
 
 /// Compares a shipped profile with the merge of the selected submissions.
 ///
 /// # Errors
-/// As [`merge::merge`], and when a profile has no order.
+/// Returns the errors of [`merge::merge`]. Fails if a profile has no order.
 pub async fn drift(
     dataset: &Dataset,
     engine: &Engine,
@@ -109,10 +109,10 @@ pub async fn drift(
     })
 }
 
-/// Estimated misses of the order by `shipped`, over those of the order by `now`, both in the use of `now`.
+/// Ratio of estimated misses: order from `shipped` to order from `now`, both for the calls in `now`.
 ///
 /// # Errors
-/// When a profile has no order.
+/// Fails if a profile has no order.
 pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
     let fresh = compute(now, &Functions::Everything, &OrderRequest::default())?;
     let stale = compute(shipped, &Functions::Everything, &OrderRequest::default())?;
@@ -121,7 +121,7 @@ pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
         stale.built.table.names().map(|(key, id)| (id, key)).collect();
     let new: Vec<FunctionId> = fresh.order.functions().collect();
     let known = stale.order.functions().filter_map(|id| ids.get(names.get(&id)?).copied());
-    // Functions that the shipped profile lacks follow in the order of their names: they are not ordered.
+    // Functions that the shipped profile does not contain are not ordered; they follow, sorted by name.
     let mut lacking = new.clone();
     lacking.sort_unstable();
     let mut seen = HashSet::new();
@@ -136,18 +136,18 @@ pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
 pub struct Outlier {
     /// Key of the submitter.
     pub submitter: String,
-    /// Overlap of the submitter's calls with those of all others, in parts per million.
+    /// Overlap of the submitter's calls with the calls of all others, in parts per million.
     pub agreement: u64,
     /// Share of the submitter in all calls of all recordings, in parts per million.
     pub share: u64,
-    /// True if it agrees with all others less than half as much as submitters do as a rule.
+    /// True if its agreement with all others is less than half of the usual agreement.
     pub is_marked: bool,
 }
 
-/// Submitters by their agreement with all others, the lowest first.
+/// Submitters by their agreement with all others, lowest first.
 ///
 /// # Errors
-/// When nothing is selected, or the query engine fails.
+/// Fails if the selection is empty, or if the query engine fails.
 pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Outlier>> {
     let files = dataset.files(Table::Facts, selection);
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
@@ -174,7 +174,7 @@ pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection)
     Ok(by_agreement(&dictionary, &of_submitter))
 }
 
-/// Caller and callee, by number: who knows the functions of a program alone does not know who calls whom.
+/// Caller and callee, by number. A submitter that knows only the functions of a program does not know these pairs.
 type Call = (Option<u32>, Option<u32>);
 
 fn call_of(dictionary: &Dictionary, subject: i32) -> Option<Call> {
@@ -182,7 +182,7 @@ fn call_of(dictionary: &Dictionary, subject: i32) -> Option<Call> {
     (subject.kind == RowKind::Call).then_some((subject.function, subject.callee))
 }
 
-/// Each submitter counts once among the others, however much it sent.
+/// The weights of all other submitters; each counts once, no matter how much it sent.
 fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<Call, u128>>) -> Vec<Outlier> {
     let own = |weights: &HashMap<Call, u128>| weights.values().sum::<u128>();
     let total: u128 = of_submitter.values().map(own).sum();
@@ -219,9 +219,9 @@ fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<Ca
     outliers
 }
 
-/// Parts of 10^9; of nothing none.
+/// Ratio in parts of 10^9; 0 if the total is 0.
 fn parts(part: u128, whole: u128) -> u64 {
-    // Sums have at most 28 digits: a product with 10^9 has at most 37.
+    // Cannot overflow: sums have at most 28 digits, so a product with 10^9 has at most 37.
     part.saturating_mul(1_000_000_000)
         .checked_div(whole)
         .and_then(|parts| u64::try_from(parts).ok())

@@ -27,7 +27,7 @@ for width, dark in ((1440, False), (400, True)):
         versions, hottest = (page.run("return document.querySelectorAll('table')[arguments[0]].rows.length", table) for table in (0, 1))
         assert versions >= 2 and hottest >= 10, (versions, hottest)
         assert "agreement" in page.run("return document.body.innerText")
-        # Nothing is wider than the window.
+        # No element is wider than the window.
         assert page.run("return document.documentElement.scrollWidth <= window.innerWidth"), width
         link = page.run("return document.querySelector('a[download]').href")
         with urllib.request.urlopen(link) as answer:

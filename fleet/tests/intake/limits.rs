@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the intake takes, whom it refuses, and what it publishes: limits that hold whoever is at the other end.
+//! Submissions that the intake accepts, rejects and publishes, with limits against any client.
 
 use crate::support::{self, merge_of, merged_by_core, profile, run};
 use crate::{Intake, Site, files_of, status};
@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A page stays as it was published until as many new submitters changed it as it needs.
+/// A page does not change until enough new submitters have changed its package.
 #[test]
 fn pages_are_published_again_once_enough_new_submitters_changed_them() {
     let mut site = Site::new();
@@ -29,7 +29,7 @@ fn pages_are_published_again_once_enough_new_submitters_changed_them() {
     let stays = |intake: &Intake| {
         assert_eq!(body(&intake.get("/packages/prog/profile.gv")), body(&first));
     };
-    // Those of the page cannot have it published again, and one more is not enough.
+    // Submitters that are already on the page cannot cause a new publication, and one new submitter is not enough.
     for (number, token) in [(2, 0), (3, 1), (4, 2)] {
         assert_eq!(status(&intake.post(&site.tokens[token], "", &profile(number))), "201");
     }
@@ -94,7 +94,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A profile as pprof of a program with this build-id: main calls work.
+/// A pprof profile of a program with this build-id: main calls work.
 fn pprof(build_id: &str) -> Vec<u8> {
     let strings = ["", "samples", "count", "/usr/bin/web", "main", "work", build_id];
     let mut bytes = field(1, &[number(1, 1), number(2, 2)].concat());
@@ -177,7 +177,7 @@ fn tokens_count_from_the_moment_their_file_changes() {
     };
     hang_up();
     becomes(&new, "201");
-    // Revoked: the others stay.
+    // Only this token is revoked.
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     becomes(&site.tokens[0], "401");
@@ -186,13 +186,13 @@ fn tokens_count_from_the_moment_their_file_changes() {
     becomes(&site.tokens[1], "401");
     let health = intake.get("/health");
     assert!(status(&health) == "503" && health.contains("tokens fails"), "{health}");
-    // Many wrong ones wait.
+    // After many wrong tokens, the answer is to wait.
     let last = (0..80).map(|_| status(&intake.post("wrong", "", "x")).to_owned()).last().unwrap();
     assert_eq!(last, "429");
     intake.stop();
 }
 
-/// Clients that are slow, idle or do not read make room for others within a second.
+/// Clients that are slow or idle, or do not read, make room for others within a second.
 #[test]
 fn slow_clients_do_not_delay_others() {
     let site = Site::new();
@@ -203,7 +203,7 @@ fn slow_clients_do_not_delay_others() {
         assert_eq!(status(&answer), "201", "{answer}");
         begun.elapsed()
     };
-    // What it takes without them, beside the other cases.
+    // The time without such clients, during the other cases.
     let alone = (900..903).map(time).max().unwrap();
     let honest = |number: u64| {
         let taken = time(number);
@@ -240,7 +240,7 @@ fn slow_clients_do_not_delay_others() {
     intake.stop();
 }
 
-/// A log is of one dataset and one intake.
+/// A log belongs to one dataset and one intake.
 #[test]
 fn two_datasets_do_not_share_a_log() {
     let site = Site::new();
@@ -259,7 +259,7 @@ fn two_datasets_do_not_share_a_log() {
     assert!(second(&other).contains("this log is of another dataset"));
 }
 
-/// What the log has of a submitter that is forgotten does not come back.
+/// The log's records of a submitter that is forgotten do not come back.
 #[test]
 fn a_forgotten_submitter_does_not_come_back_from_the_log() {
     let site = Site::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The intake as its clients see it: answers, limits, what is left after it was killed, pages, and `sediment collect --send`.
+//! The intake from the view of its clients: answers, limits, state after it was killed, pages, and `sediment collect --send`.
 
 mod limits;
 #[path = "../support/mod.rs"]
@@ -42,7 +42,7 @@ impl Site {
         self.started(Command::new(env!("CARGO_BIN_EXE_sediment-fleet")), options)
     }
 
-    /// By a command that ends in the program.
+    /// Starts it with a command that executes the program.
     fn started(&self, mut program: Command, options: &[&str]) -> Intake {
         let mut child = program
             .args(["serve", &self.dataset(), "--listen", "127.0.0.1:0", "--tokens"])
@@ -61,11 +61,11 @@ impl Site {
 }
 
 impl Intake {
-    /// Sends bytes; the whole answer.
+    /// Sends bytes, and returns the whole answer.
     fn raw(&self, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        // A refused body may be cut off.
+        // The server may close the connection before it has read a rejected body.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -86,7 +86,7 @@ impl Intake {
         line.unwrap().parse().unwrap()
     }
 
-    /// Waits for a counter.
+    /// Waits until a counter has a value.
     fn wait_for(&self, name: &str, least: u64) {
         let until = Instant::now() + Duration::from_secs(30);
         while self.metric(name) < least {
@@ -95,7 +95,7 @@ impl Intake {
         }
     }
 
-    /// Asks it to end, and waits.
+    /// Asks the process to end, and waits.
     fn stop(mut self) {
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(self.child.id() as i32),
@@ -140,7 +140,7 @@ fn what_is_acknowledged_becomes_part_of_the_dataset() {
         assert_eq!(status(&intake.post(token, "", &profile(number))), "201");
     }
     assert_eq!(status(&intake.post(&site.tokens[0], "", &profile(0))), "200");
-    // The same key with the same bytes is a repeated try, with others it is a mistake.
+    // The same key with the same bytes is a repeated request; with other bytes it is an error.
     let key = "Idempotency-Key: 1\r\n";
     assert_eq!(status(&intake.post(&site.tokens[0], key, &profile(100))), "201");
     assert_eq!(status(&intake.post(&site.tokens[0], key, &profile(100))), "200");
@@ -173,19 +173,19 @@ fn whatever_breaks_a_limit_is_refused_with_its_status() {
         "x".repeat(65 * 1024)
     );
     assert_eq!(status(&intake.raw(unannounced.as_bytes())), "413");
-    // Slow: the rest never comes.
+    // Slow client: the rest never arrives.
     let whole = post(token, "", &profile(2));
     let mut slow = TcpStream::connect(intake.address).unwrap();
     slow.write_all(&whole.as_bytes()[..whole.len() - 10]).unwrap();
     let mut answer = String::new();
     let _ = slow.read_to_string(&mut answer);
     assert_eq!(status(&answer), "408");
-    // Half-sent: the client is gone.
+    // Half of the body was sent, and the client is gone.
     let mut half = TcpStream::connect(intake.address).unwrap();
     half.write_all(&whole.as_bytes()[..whole.len() / 2]).unwrap();
     drop(half);
     intake.wait_for("refused_slow_total", 2);
-    // Beside some that a submitter sends at the same time, no more are taken; an announcement alone holds no memory.
+    // The number of simultaneous submissions of a submitter is limited. An announced length alone does not reserve memory.
     let holders: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = TcpStream::connect(intake.address).unwrap();
@@ -214,7 +214,7 @@ fn whatever_breaks_a_limit_is_refused_with_its_status() {
     assert_eq!(kept, accepted, "nothing of a refused submission is kept");
 }
 
-/// Killed at 20 moments while submissions come in and segments become partitions.
+/// Killed at 20 times while submissions arrive and segments become partitions.
 #[test]
 fn killed_at_any_moment_everything_acknowledged_is_there() {
     let site = Site::new();
@@ -258,7 +258,7 @@ fn killed_at_any_moment_everything_acknowledged_is_there() {
         acknowledged.extend(sent);
     }
     assert!(acknowledged.len() > 20, "too few submissions: {}", acknowledged.len());
-    // A whole start and stop takes up what the log has.
+    // A complete start and stop adds everything in the log to the dataset.
     let intake = site.start(&["--rate", "100000"]);
     for (thread, token) in site.tokens.iter().enumerate() {
         let own = acknowledged.iter().filter(|number| **number % 2 == thread as u64);
@@ -275,7 +275,7 @@ fn killed_at_any_moment_everything_acknowledged_is_there() {
     let coverage = run(&["coverage", &site.dataset()]);
     let kept: usize =
         coverage.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap().parse::<usize>().unwrap()).sum();
-    // Some were kept, and their answers lost.
+    // Some submissions were stored, but their answers were lost.
     assert!(
         kept >= acknowledged.len() && kept <= acknowledged.len() + 40,
         "{kept} of {}",
@@ -304,7 +304,7 @@ fn what_a_later_reader_refuses_is_set_aside_and_blocks_nothing() {
         idempotency_key: None,
         bytes: bytes.into_bytes(),
     };
-    // As an earlier version left it: its reader took the second.
+    // The state that an earlier version left, whose reader accepted the second record.
     let refused = record(2, "digraph { graph [sediment=99]; a -> b; }".to_owned());
     let records = [record(1, profile(1)), refused.clone(), record(3, profile(3))];
     Log::open(&log, 0).unwrap().append(&records).unwrap();
@@ -338,7 +338,7 @@ fn what_a_later_reader_refuses_is_set_aside_and_blocks_nothing() {
             assert_eq!(segments(&log).unwrap().len(), 0, "no segment waits");
             continue;
         }
-        // What this version reads is taken up, once.
+        // Records that this version accepts are added, once.
         assert_eq!((submissions, left.len()), (3, 0));
     }
 }
@@ -373,7 +373,7 @@ fn pages_show_packages_and_no_rare_functions() {
 #[test]
 fn a_full_disk_is_told_and_nothing_is_acknowledged() {
     let site = Site::new();
-    // A file of at most 40 KB: what the log may grow to.
+    // A file of at most 40 KB, which the log may not exceed.
     let limited = "trap '' XFSZ; exec prlimit --fsize=40000 \"$@\"";
     let mut program = Command::new("sh");
     program.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_sediment-fleet")]);
@@ -398,7 +398,7 @@ fn a_full_disk_is_told_and_nothing_is_acknowledged() {
     assert_eq!(merge_of(&site.dataset(), site.folder.path(), &[]), merged_by_core(&files));
 }
 
-/// A profile of a package whose names are to trick a page.
+/// A profile of a package with names that try to inject code into a page.
 fn odd() -> String {
     "digraph { graph [sediment=2, unit=calls, total=2, arch=\"x86_64\"]; subgraph cluster0 { graph [label=\"odd\", package=\"<b>odd-1-1\"]; \
      \"<script>window.broken=1</script>\"; } \"<script>window.broken=1</script>\" -> \"<script>window.broken=1</script>\" [count=2]; }"

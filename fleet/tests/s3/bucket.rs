@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Bucket`]: a bucket of S3 in memory. Each request is done under one lock, so of two puts that need a new name exactly one is done,
-//! and the other is refused with 412. Signatures are not looked at.
+//! [`Bucket`]: an S3 bucket in memory. Each request runs under one lock, so exactly one of two puts of a new name succeeds, and the other fails with 412.
+//! Signatures are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// Objects of a page of a list: few, so that lists have several pages.
+/// Objects on a page of a list. Few, so that lists have several pages.
 const PAGE: usize = 50;
 
 struct Object {
@@ -23,16 +23,16 @@ struct Object {
 pub(crate) struct Bucket {
     pub(crate) address: SocketAddr,
     pub(crate) requests: AtomicU64,
-    /// Requests that were answered with 503, half of them after their work was done.
+    /// Number of requests that were answered with 503; half of them were executed before.
     pub(crate) failed: AtomicU64,
-    /// Puts that were refused because the name was taken.
+    /// Number of puts that were rejected because the name was taken.
     pub(crate) refused: AtomicU64,
     objects: Mutex<BTreeMap<String, Object>>,
 }
 
 struct Request {
     method: String,
-    /// Below the bucket, decoded.
+    /// Path below the bucket, decoded.
     key: String,
     query: BTreeMap<String, String>,
     headers: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ impl Bucket {
             return response(503, &[], b"", true);
         }
         if request.headers.contains_key("if-none-match") {
-            // As on a network: who looks at the log and then puts is not alone.
+            // A delay like on a network, so that other writers can come between reading the log and the put.
             std::thread::sleep(Duration::from_millis(30));
         }
         self.work(request)
@@ -207,7 +207,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// The next request of a connection with its body. `waiting` has bytes behind it.
+/// The next request of a connection, with its body. `waiting` contains the bytes after it.
 fn next_request(client: &mut TcpStream, waiting: &mut Vec<u8>) -> Option<Request> {
     let mut piece = [0; 64 * 1024];
     loop {

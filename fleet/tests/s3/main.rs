@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Datasets in an object store: calls that fail, and several writers. The store is [`bucket`], which really refuses a second put.
+//! Datasets in an object store: calls that fail, and several writers. The store is [`bucket`], which rejects a second put of a name.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -41,7 +41,7 @@ fn merge(bucket: &Bucket, folder: &Path) -> String {
     std::fs::read_to_string(&output).unwrap()
 }
 
-/// Of many puts of one new name at the same time, one is done: several writers would prove nothing otherwise.
+/// Of many simultaneous puts of a new name, exactly one succeeds. The tests of several writers depend on this.
 #[test]
 fn the_bucket_refuses_a_second_put() {
     let bucket = Bucket::start(false);
@@ -80,7 +80,7 @@ fn a_store_whose_every_second_call_fails_has_the_same_dataset() {
     assert!(failed * 2 >= requests - 1 && failed > 20, "{failed} of {requests} calls failed");
 }
 
-/// Three writers add at once, while others merge, join and remove files.
+/// Three writers add at the same time, while others merge, combine and remove files.
 #[test]
 fn several_writers_add_to_one_bucket() {
     let bucket = Bucket::start(false);

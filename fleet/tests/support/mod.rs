@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles of invented use, the program, and the core's merge.
+//! Synthetic profiles, calls of the program, and the library's merge.
 
 #![allow(dead_code)] // shared by several test programs
 
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A profile with calls, affinity, samples, first uses, statements of a compiler, and blocks.
+/// A profile with calls, affinity, samples, first uses, GCC's counters, and blocks.
 pub(crate) fn profile(number: u64) -> String {
     let mut random = Generator::new(number);
     let mut below = |limit: usize| random.below(limit);
@@ -77,7 +77,7 @@ pub(crate) fn write(folder: &Path, numbers: impl IntoIterator<Item = u64>) -> Ve
     paths
 }
 
-/// What `sediment merge` makes of files.
+/// The output of `sediment merge` for files.
 pub(crate) fn merged_by_core(paths: &[PathBuf]) -> String {
     let read = |path: &PathBuf| text::parse(&std::fs::read(path).unwrap()).unwrap().0;
     let profiles: Vec<Profile> = paths.iter().map(read).collect();
@@ -89,7 +89,7 @@ pub(crate) fn fleet(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sediment-fleet")).args(arguments).output().unwrap()
 }
 
-/// Runs the program, which must succeed; its output.
+/// Runs the program, which must succeed. Returns its output.
 pub(crate) fn run(arguments: &[&str]) -> String {
     let output = fleet(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the program, which must fail with this code; what it said.
+/// Runs the program, which must fail with this code. Returns its messages.
 pub(crate) fn refused(arguments: &[&str], code: i32) -> String {
     let output = fleet(arguments);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -112,12 +112,12 @@ pub(crate) fn ingest(dataset: &str, folder: &Path) -> String {
     run(&["ingest", dataset, folder.to_str().unwrap(), "--layout", LAYOUT])
 }
 
-/// The merged profile of a dataset, of which recordings count alike.
+/// The merged profile of a dataset in which recordings count alike.
 pub(crate) fn merge_of(dataset: &str, folder: &Path, options: &[&str]) -> String {
     merge_alike(dataset, folder, &[&["--by-recordings"], options].concat())
 }
 
-/// The merged profile of a dataset, of which submitters count alike.
+/// The merged profile of a dataset in which submitters count alike.
 pub(crate) fn merge_alike(dataset: &str, folder: &Path, options: &[&str]) -> String {
     let output = folder.join("merged.gv");
     let mut arguments = vec!["merge", dataset, "-o", output.to_str().unwrap()];
@@ -126,7 +126,7 @@ pub(crate) fn merge_alike(dataset: &str, folder: &Path, options: &[&str]) -> Str
     std::fs::read_to_string(output).unwrap()
 }
 
-/// Says that a case is not run, and why; where everything is required, that is a failure.
+/// Prints that a case is skipped, and why. If everything is required, that is a failure.
 pub(crate) fn skip(reason: &str) {
     assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none_or(|all| all != "1"), "not run: {reason}");
     println!("skipped: {reason}");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Table and gates of proofs/scripts/blocks-clang, from what figures.awk of blocks reads.
+# Table and limits of proofs/scripts/blocks-clang. Reads figures with figures.awk of the proof blocks.
 END {
     base = "plain-cdsort"; cell = cell_of[1]
     for (l = 1; l <= layouts; l++) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# awk -v program=NAME -f unsymbolized.awk CALLGRIND: executions of each instruction of a program, and its calls, as an unsymbolized profile of
+# awk -v program=NAME -f unsymbolized.awk CALLGRIND: converts the executions of a program's instructions and calls to an unsymbolized profile for
 # llvm-profgen: the number of ranges, FROM-TO:COUNT; the number of branches, FROM->TO:COUNT. CALLGRIND was written with --dump-instr=yes
-# --compress-pos=no. Calls from other files come from address 1, which llvm-profgen takes for such.
+# --compress-pos=no. Calls from other files get the source address 1, which means external code to llvm-profgen.
 /^c?ob=/ {
     match($0, /[(][0-9]+[)]/)
     id = substr($0, RSTART, RLENGTH)
@@ -21,7 +21,7 @@
 /^0x/ {
     address = substr($1, 3)
     if (is_call) {
-        # The cost of this line is the callee's.
+                # The cost on this line belongs to the callee.
         if (callee) {
             from = (caller ? address : 1) "->" target
             if (!(from in branches)) calls++

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Table and gates of proofs/scripts/blocks, from what figures.awk reads.
+# Table and limits of proofs/scripts/blocks. Reads figures with figures.awk.
 function measured(cell, layout) { return links[cell, layout] && ((cell, layout, 32) in above) && ((cell, layout, 64) in above) && ((cell, layout, 128) in above) }
-# Whether all layouts of a program that gates are about were measured.
+# True if all layouts of a program with limits were measured.
 function whole(cell) {
     return measured(cell, "plain-cdsort") && measured(cell, "blocks-auto") && measured(cell, "blocks-trace") && measured(cell, "bolt")
 }
-# A goal that the documents do not claim.
+# Prints a goal that the documents do not claim.
 function aim(text, figure, limit) {
     printf "- Goal, not claimed: %s: %.3f, at most %.3f: %s.\n", text, figure, limit, figure <= limit ? "held" : "missed"
 }
-# Layout of BOLT for the means: of the build whose functions GCC has not split, where there is one.
+# Layout of BOLT for the means: the build that GCC has not split, if there is one.
 function bolt_of(cell) { return measured(cell, "bolt-whole") ? "bolt-whole" : "bolt" }
-# Geometric mean of a layout's ratios to plain-cdsort over all cells.
+# Geometric mean over all cells of a layout's ratio to plain-cdsort.
 function mean(name, kind, without,    k, m, cell, sum, count, layout) {
     for (k = 1; k <= cells; k++) {
         cell = cell_of[k]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints a table of ratios of an evaluation's reports, and checks the cycles of split functions against the limits of their cells.
+"""Prints a table of ratios from an evaluation's reports, and compares the cycles of split functions with the limits.
 
     limits.py TITLE=LIMIT... -- EVENT... -- TITLE=REPORT.json...
 
-Exits with 1 if a limit is exceeded. Other events than cycles have no limits.
+Exits with 1 if a limit is exceeded. Only cycles have limits.
 """
 
 import os

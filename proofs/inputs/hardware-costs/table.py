@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tables of what costs.c measured, and the claims of the proof hardware-costs; ends with 1 if one does not hold."""
+"""Prints tables of the measurements of costs.c, and checks the claims of the proof hardware-costs; exits with 1 if a claim does not hold."""
 
 import sys
 

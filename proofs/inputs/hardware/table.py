@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints a table of ratios of an evaluation's reports, and compares the default order with its peer by the first event.
+"""Prints a table of ratios from an evaluation's reports, and compares the first event of the default order with its peer.
 
     table.py EVENT... -- TITLE=REPORT.json...
 
@@ -14,13 +14,13 @@ DEFAULT = "engine"
 
 
 def comparisons(report, event):
-    """Each build's ratio to the baseline with its interval, all None where the event was not counted."""
+    """Each build's ratio to the baseline with its interval; all None if the event was not counted."""
     found = {}
     for name, metric in report["workloads"][0]["metrics"].items():
         if name.split(":")[0] != event:
             continue
         for comparison in metric["comparisons"]:
-            # An interval needs several runs.
+                        # An interval needs more than one run.
             effect = comparison["effect"] or {"estimate": comparison["estimate"]}
             ends = [effect.get(key) for key in ("estimate", "lower", "upper")]
             found[comparison["build"]] = [None if end is None else math.exp(end) for end in ends]
@@ -35,7 +35,7 @@ def cell(values):
 
 
 def table(arguments):
-    """Prints the table of what the command line names. Returns the first event, and for each title its ratios of that event by build."""
+    """Prints the table for the command line. Returns the first event, and for each title the ratios of this event by build."""
     split = arguments.index("--")
     events, reports = arguments[:split], arguments[split + 1 :]
     print("| program, input | order | " + " | ".join(events) + " |")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Prints a row: what `optimize --json` says of a command, what hyperfine measures on the same files, and whether the two agree.
+# Prints a table row: the result of `optimize --json` for a command, the result of hyperfine on the same files, and whether the two agree.
 # Usage: agree.py NAME OPTIMIZE.json HYPERFINE.json
 import json
 import math

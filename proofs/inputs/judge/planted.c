@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Takes as many nanoseconds of processor time before main as PLANTED says: a change of known size, in a file that is otherwise the same.
+// Consumes the number of nanoseconds of CPU time in PLANTED before main: a change of known size in an otherwise identical program.
 
 #include <stdlib.h>
 #include <time.h>

@@ -47,7 +47,7 @@ def by_hyperfine():
         base.append(times[0])
     mean = sum(logs) / len(logs)
     error = math.sqrt(sum((value - mean) ** 2 for value in logs) / (len(logs) - 1) / len(logs))
-    # Student's t for 95 %, by degrees of freedom; the next smaller one that is here.
+        # Student's t for 95 %, by degrees of freedom. Takes the next smaller number of degrees in the table.
     quantiles = {9: 2.262, 14: 2.145, 19: 2.093, 24: 2.064, 39: 2.023}
     reach = quantiles[max(freedom for freedom in quantiles if freedom < len(logs))] * error
     return mean, mean - reach, mean + reach

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""make.py FOLDER: writes the work of the programs, the same bytes each time. What is trained differs from what is measured."""
+"""make.py FOLDER: writes the workloads of the programs, always with the same bytes. Training and measurement have different workloads."""
 
 import json
 import random

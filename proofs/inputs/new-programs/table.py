@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""table.py FOLDER NAMES…: the table of what optimize said and hyperfine found. Fails if a shipped result breaks the gate."""
+"""table.py FOLDER NAMES…: prints the results of optimize next to the results of hyperfine. Fails if a shipped result exceeds the limit."""
 
 import json
 import os
@@ -26,7 +26,7 @@ for name in names:
             broken.append(f"{name} prints something else")
     said = level["cpu_time"]
     judged = f"{said['ratio']:.3f} ({said['lower']:.3f} to {said['upper']:.3f})" if said else "not measured"
-    # Two intervals of 95 % that have no number in common disagree.
+        # Two results disagree if their 95 % intervals do not overlap.
     fits = said is None or (check["low"] <= max(said["lower"], said["upper"]) and check["high"] >= min(said["lower"], said["upper"]))
     agree += fits
     tried = ", ".join(level["name"] for level in report["levels"] if level["not_built"] is None)

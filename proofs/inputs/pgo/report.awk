@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Table and claims of the proof pgo: lines of a program, input, form, meter, instructions, misses, pages touched, text.
+# Table and claims of the proof pgo. A line contains program, input, form, meter, instructions, misses, touched pages, and bytes of text.
 
 {
     row = $1 ", " $2 SUBSEP $3
@@ -10,12 +10,12 @@
     if ($4 == "32" || $4 == "64") tlb[row, $4] = $6 - $7
 }
 
-# A count, and its ratio to that of the program without a profile.
+# A count, and its ratio to the count of the program without a profile.
 function cells(has, count, base) {
     return has ? sprintf(" %d | %.4f |", count, base ? count / base : 0) : "  |  |"
 }
 
-# Takes the misses of a row into the mean of its kind.
+# Adds the misses in a row to the mean of its kind.
 function note(name, row, plain,    entries) {
     if (!((name, 32) in means)) kind[++kinds] = name
     for (entries = 32; entries <= 64; entries += 32) {

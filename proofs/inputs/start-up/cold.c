@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// cold FILE COMMAND...: throws FILE out of the page cache, runs the command with nothing to read and its output thrown away, and
-// prints its major page faults and its minor ones.
+// cold FILE COMMAND...: removes FILE from the page cache, runs the command with empty input and discarded output, and prints its major and minor
+// page faults.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
