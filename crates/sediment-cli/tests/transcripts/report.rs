@@ -267,7 +267,7 @@ fn files_that_lack_the_functions_are_refused_or_told_of() {
     for (after, present) in [("stripped", 0), ("other", 1)] {
         let refused = report("p.gv", after);
         assert_eq!(refused.status.code(), Some(1), "{after}");
-        let told = format!("sediment: {after}: {present} of 11 profiled functions of prog ");
+        let told = format!("sediment: {after}: only {present} of 11 profiled functions of prog ");
         assert!(err(&refused).starts_with(&told), "{}", err(&refused));
         assert_eq!(err(&refused).contains("stripped to"), after == "stripped", "{}", err(&refused));
         assert!(!at("page.html").exists(), "{after}");

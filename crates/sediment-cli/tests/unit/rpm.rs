@@ -159,7 +159,7 @@ fn unsupported_specs_are_refused() {
         (SPEC.replace("Source0:", "BuildSystem: autotools\nSource0:"), "line 4: ", "BuildSystem"),
         (SPEC.replace("Source0:", "BuildArch: noarch\nSource0:"), "line 4: ", "noarch"),
         (SPEC.replace("Source7:", "Source%{n}:"), "line 6: ", "macro"),
-        (SPEC.replace("Source7:", "Patch1:").replace("Source0:", "Patch0:"), "no ", "source"),
+        (SPEC.replace("Source7:", "Patch1:").replace("Source0:", "Patch0:"), "the spec ", "no source"),
         (SPEC.replace("%autosetup", "%autosetup\ncp %{sources} ."), "line 16: ", "all sources"),
         (SPEC.replace("%autosetup", "%autosetup\ncp %sources ."), "line 16: ", "all sources"),
         (

@@ -47,16 +47,6 @@ fn other_files_are_recognised_by_no_reader() {
     }
 }
 
-/// Fields that `perf script -F` left out do not matter.
-#[test]
-fn chains_of_perf_script_need_no_process() {
-    for head in ["cycles:\n", "prog 12:\n", "prog 12 1.000: cycles:\n"] {
-        let script = format!("{head}\t    401136 work\n\t    401000 main\n\n");
-        let reader = find(&script.into_bytes(), &ReadSettings::default()).map(|reader| reader.name);
-        assert_eq!(reader.ok(), Some("perf-script"), "{head}");
-    }
-}
-
 /// Inputs that are not profiles are refused with a specific hint.
 #[test]
 fn containers_and_companions_of_profiles_are_refused_with_a_hint() {

@@ -81,8 +81,7 @@ fn recognises(head: &[u8]) -> bool {
                 if !sample.event.is_empty() && place.is_some_and(|place| place.text.ends_with(b")")) {
                     return true;
                 }
-                after_sample = !sample.event.is_empty() || sample.thread.is_some();
-                after_sample &= sample.rest.trim_ascii().is_empty();
+                after_sample = sample.thread.is_some() && sample.rest.trim_ascii().is_empty();
                 after_event = after_sample && !sample.event.is_empty();
             }
             ScriptLine::Frame(_) if after => return true,
