@@ -46,6 +46,32 @@ pub(super) struct ElfImage<'data> {
     pub(super) label_ranges: Vec<LabelRange>,
 }
 
+/// The functions of a separate debug file.
+pub(super) struct DebugFunctions {
+    pub(super) build_id: Option<String>,
+    /// Functions of `.symtab`.
+    pub(super) symbols: Vec<BinaryFunction>,
+}
+
+/// Reads only the functions of a separate debug file.
+pub(super) fn read_debug_file(bytes: &[u8]) -> Result<DebugFunctions> {
+    fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<DebugFunctions> {
+        let header = Elf::parse(bytes).map_err(|e| damaged("its header", &e))?;
+        let endian = header.endian().map_err(|e| damaged("its header", &e))?;
+        let segments =
+            header.program_headers(endian, bytes).map_err(|e| damaged("its program headers", &e))?;
+        let sections = header.sections(endian, bytes).map_err(|e| damaged("its section headers", &e))?;
+        let reader = ElfReader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
+        let symbols = reader.functions(&reader.symbol_table(elf::SHT_SYMTAB)?)?;
+        Ok(DebugFunctions { build_id: reader.build_id(segments), symbols })
+    }
+    match bytes.get(4) {
+        Some(&1) if bytes.starts_with(&elf::ELFMAG) => of::<FileHeader32<Endianness>>(bytes),
+        Some(&2) if bytes.starts_with(&elf::ELFMAG) => of::<FileHeader64<Endianness>>(bytes),
+        _ => Err(not_elf(bytes)),
+    }
+}
+
 /// Reads an ELF file of either class and byte order.
 pub(super) fn read(bytes: &[u8]) -> Result<ElfImage<'_>> {
     if !bytes.starts_with(&elf::ELFMAG) {
