@@ -112,8 +112,8 @@ pub struct RecordSettings {
     pub overhead: Option<f64>,
     /// Count all calls, however long that takes.
     pub exact: bool,
-    /// When call sites record which functions run close in time.
-    pub affinity: AffinityWindows,
+    /// Record which functions run close in time, by call sites.
+    pub affinity: bool,
     /// Search for executed blocks with breakpoints, in files with a compiler's map of blocks.
     pub blocks: BlockCoverage,
     /// Search for blocks in every program with a line table, to count executions by line.
@@ -176,7 +176,7 @@ impl Default for RecordSettings {
             rates: None,
             overhead: None,
             exact: false,
-            affinity: AffinityWindows::Never,
+            affinity: false,
             blocks: BlockCoverage::Never,
             lines: false,
             event: None,
@@ -185,18 +185,6 @@ impl Default for RecordSettings {
             stop: Stop::default(),
         }
     }
-}
-
-/// Windows of time in which the order of calls is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AffinityWindows {
-    /// None.
-    #[default]
-    Never,
-    /// Some, which are kept if the recording is long enough.
-    InLongRuns,
-    /// Many, in every recording.
-    Always,
 }
 
 /// Extent of the search for executed blocks.

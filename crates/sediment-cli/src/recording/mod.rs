@@ -9,14 +9,14 @@ use crate::values;
 use clap::Args;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
-use sediment_read::read::{self, Recording, Step};
+use sediment_read::read::{self, Recording};
 use sediment_read::resolve::{self, Resolved};
 use sediment_read::trace::StepCounter;
 use sediment_record::breakpoints::Rates;
 use sediment_record::tracing::apart;
 use sediment_record::{
-    self, AffinityWindows, BlockCoverage, FileFilter, RECORDERS, RecordSettings, RecordedData, Recorder,
-    RecordingJob, RecordingProgress, RecordingTarget, Until,
+    self, BlockCoverage, FileFilter, RECORDERS, RecordSettings, RecordedData, Recorder, RecordingJob,
+    RecordingProgress, RecordingTarget, Until,
 };
 use serde::Serialize;
 use signal_hook::consts::signal;
@@ -228,7 +228,9 @@ impl RecordingOptions {
                     (resolved, _) => resolved?,
                 };
                 if !steps.is_empty() {
-                    add_affinity(&mut resolved, &steps, settings.affinity);
+                    let mut sequence = StepCounter::new(&resolved.functions);
+                    sequence.steps(&steps);
+                    sequence.put_into(&mut resolved.profile, false);
                 }
                 (*recording, resolved)
             }
@@ -261,15 +263,6 @@ impl RecordingOptions {
         Err(Error::new(ErrorCode::Usage, why).with_hint("add --method perf-stacks"))
     }
 
-    /// Windows are at random moments, so an exact recording has them only if they are asked for.
-    fn affinity_windows(&self) -> AffinityWindows {
-        match (self.affinity, self.exact) {
-            (true, _) => AffinityWindows::Always,
-            (false, true) => AffinityWindows::Never,
-            (false, false) => AffinityWindows::InLongRuns,
-        }
-    }
-
     fn settings(&self, wanted: RecordingUse, only: Option<&Only<'_>>) -> Result<RecordSettings> {
         let startup = wanted == RecordingUse::FirstUses;
         if self.trampolines && !startup {
@@ -299,7 +292,7 @@ impl RecordingOptions {
             rates,
             overhead: self.overhead,
             exact: self.exact,
-            affinity: self.affinity_windows(),
+            affinity: self.affinity,
             blocks,
             lines: wanted == RecordingUse::Lines,
             event: self.event.clone(),
@@ -362,21 +355,6 @@ fn resolve_here(
         let hints = [error.hint(), reason.hint()].into_iter().flatten().collect::<Vec<_>>().join("; ");
         error.with_hint(hints)
     })
-}
-
-/// Adds the affinity edges of sequences. If they were not asked for, they are at most half as many as functions and calls,
-/// so that the profile stays small.
-fn add_affinity(resolved: &mut Resolved, steps: &[Step], windows: AffinityWindows) {
-    let mut sequence = StepCounter::new(&resolved.functions);
-    sequence.steps(steps);
-    let profile = &mut resolved.profile;
-    match windows {
-        AffinityWindows::InLongRuns => {
-            let most = (profile.function_count() + profile.edge_count()) / 2;
-            sequence.put_most_into(profile, false, most);
-        }
-        AffinityWindows::Never | AffinityWindows::Always => drop(sequence.put_into(profile, false)),
-    }
 }
 
 /// Returns a warning if breakpoints had little time to measure rates; `None` if the time was enough, or with another

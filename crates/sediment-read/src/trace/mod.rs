@@ -162,16 +162,7 @@ impl<'a> StepCounter<'a> {
     /// A run with random jumps through much code has nearly as many affinity edges as executions. Therefore, if there
     /// are more than 2^18 edges, and more than 32 per executed function, only the heaviest are kept, up to this limit;
     /// of edges with equal weight, all or none. The others are returned as skipped, with their counts as weights.
-    pub fn put_into(self, profile: &mut Profile, whole: bool) -> Skipped {
-        self.put(profile, whole, None)
-    }
-
-    /// Does the same with another limit for the number of edges.
-    pub fn put_most_into(self, profile: &mut Profile, whole: bool, most: usize) -> Skipped {
-        self.put(profile, whole, Some(most))
-    }
-
-    fn put(mut self, profile: &mut Profile, whole: bool, most: Option<usize>) -> Skipped {
+    pub fn put_into(mut self, profile: &mut Profile, whole: bool) -> Skipped {
         let mut affinity = vec![std::mem::take(&mut self.affinity)];
         for mut worker in std::mem::take(&mut self.by_workers) {
             affinity.push(std::mem::take(&mut worker.affinity));
@@ -182,8 +173,8 @@ impl<'a> StepCounter<'a> {
         for function in self.functions.iter().flatten() {
             by_index[function.index()] = Some(*function);
         }
-        let usual = PAIRS_AT_LEAST.max(PAIRS_OF_FUNCTION.saturating_mul(self.next_rank as usize));
-        let rarest = rarest_kept(&pairs, most.unwrap_or(usual));
+        let limit = PAIRS_AT_LEAST.max(PAIRS_OF_FUNCTION.saturating_mul(self.next_rank as usize));
+        let rarest = rarest_kept(&pairs, limit);
         let mut skipped = Skipped::default();
         let left_out = || pairs.iter().filter(|(_, count)| *count < rarest);
         let weight = left_out().map(|(_, count)| u128::from(*count)).sum();

@@ -110,6 +110,8 @@ pub(super) struct ProgramImage {
     block_length: u64,
     /// By block: the threads that use it.
     users: Vec<u32>,
+    /// Number of blocks that a thread has used; the others contain nothing.
+    used_blocks: u32,
     /// Place of the program's own file.
     program: Range<u64>,
     /// Address of the page that the whole recording shares.
@@ -208,6 +210,7 @@ impl ProgramImage {
             blocks: Region { address: data + SHARED_PAGE, length: blocks, offset, is_code: false },
             block_length,
             users: vec![0; count as usize],
+            used_blocks: 0,
             program: place.clone(),
             shared: data,
             files: Vec::new(),
@@ -238,6 +241,7 @@ impl ProgramImage {
         let block = least.map_or(0, |(block, _)| block);
         self.users[block] += 1;
         let block = block as u32;
+        self.used_blocks = self.used_blocks.max(block + 1);
         shared.write(self.block_offset(block) + SHARED, &self.shared.to_le_bytes())?;
         Ok(block)
     }
@@ -500,7 +504,7 @@ impl ProgramImage {
 
     /// Makes all threads note their next calls. Returns their blocks.
     pub(super) fn begin_noting(&self, shared: &SharedMemory) -> Vec<u32> {
-        let blocks = (0..self.users.len() as u32).filter(|block| self.users[*block as usize] > 0);
+        let blocks = (0..self.used_blocks).filter(|block| self.users[*block as usize] > 0);
         blocks.filter(|block| self.must_note(*block, MOST_EVENTS, shared).is_ok()).collect()
     }
 
@@ -573,8 +577,7 @@ impl ProgramImage {
 
     /// Returns the counts by file.
     fn counted(&self, shared: &SharedMemory) -> Vec<SiteCounts> {
-        let blocks = 0..self.users.len() as u32;
-        let used: Vec<u64> = blocks
+        let used: Vec<u64> = (0..self.used_blocks)
             .map(|block| self.block_offset(block))
             .filter(|offset| shared.has_data(&(*offset..offset + self.block_length)))
             .collect();

@@ -35,7 +35,7 @@ use crate::tracing::mappings::{
 };
 use crate::tracing::memory::ProcessMemory;
 use crate::tracing::system::{self, Alarm, Resume, Status};
-use crate::{AffinityWindows, RecordSettings, RecordingProgress, Until};
+use crate::{RecordSettings, RecordingProgress, Until};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
@@ -146,7 +146,7 @@ impl<'a> Supervisor<'a> {
                     PlanCache::of_user(settings.max_memory.unwrap_or(plan_cache::MOST)),
                 ),
                 shared,
-                rooms: StubRooms::new(settings.affinity != AffinityWindows::Never),
+                rooms: StubRooms::new(settings.affinity),
                 memory_left: settings.max_memory,
                 skipped: Skipped::default(),
             },
@@ -161,7 +161,7 @@ impl<'a> Supervisor<'a> {
             outliving: Vec::new(),
             prepared: HashMap::new(),
             tally: CallTally::default(),
-            trace: CallTrace::new(settings.affinity),
+            trace: settings.affinity.then(CallTrace::new),
             begun: now,
             told: now,
             short_until: now + WHILE,
@@ -214,9 +214,6 @@ impl<'a> Supervisor<'a> {
         }
         for image in 0..self.images.len() {
             self.retire(image);
-        }
-        if let Some(trace) = &self.trace {
-            trace.keep_long_runs(&mut self.tally);
         }
         Ok(())
     }

@@ -56,13 +56,6 @@ impl CallTally {
         })
     }
 
-    /// Removes the traced parts of runs.
-    pub(super) fn forget_trace(&mut self) {
-        self.trace.clear();
-        self.traced.clear();
-        self.numbers.clear();
-    }
-
     /// Makes the recording, and the traced parts of runs.
     pub(super) fn recording(
         &self,

@@ -9,26 +9,18 @@
 use super::image::{CommonParts, ProgramImage};
 use super::sequence::{CallEvent, sequence};
 use super::tally::CallTally;
-use crate::AffinityWindows;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// Length of a window.
+/// Length of a window, and initial time from the end of one to the beginning of the next.
 const WINDOW: Duration = Duration::from_millis(1);
-/// Initial time from the end of a window to the beginning of the next, if affinity was asked for and if it was not.
 const GAP: Duration = Duration::from_millis(2);
-const USUAL_GAP: Duration = Duration::from_millis(50);
-/// Length of a run from which on its windows are kept if affinity was not asked for.
-const LONG_RUN: Duration = Duration::from_secs(2);
 /// Number of calls kept from all windows.
 const MOST_CALLS: usize = 1 << 20;
 
 /// Windows of a recording.
 #[derive(Debug)]
 pub(super) struct CallTrace {
-    begun: Instant,
-    /// Length of a run from which on its windows are kept.
-    shortest_run: Duration,
     is_open: bool,
     turned: Instant,
     /// Time between two windows.
@@ -51,25 +43,17 @@ struct TracedWindow {
 }
 
 impl CallTrace {
-    /// Makes it for a recording that begins; `None` if it has no windows.
-    pub(super) fn new(wanted: AffinityWindows) -> Option<Self> {
-        let (gap, shortest_run) = match wanted {
-            AffinityWindows::Never => return None,
-            AffinityWindows::InLongRuns => (USUAL_GAP, LONG_RUN),
-            AffinityWindows::Always => (GAP, Duration::ZERO),
-        };
+    pub(super) fn new() -> Self {
         let now = Instant::now();
-        Some(Self {
-            begun: now,
-            shortest_run,
+        Self {
             is_open: false,
-            turned: now.checked_sub(gap).unwrap_or(now),
-            gap,
+            turned: now.checked_sub(GAP).unwrap_or(now),
+            gap: GAP,
             number: 0,
             noting: BTreeSet::new(),
             windows: Vec::new(),
             calls: 0,
-        })
+        }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -169,13 +153,6 @@ impl CallTrace {
                 *known.entry((event.stub, event.target)).or_insert_with(find)
             });
             tally.trace.push((thread, ran));
-        }
-    }
-
-    /// Removes everything if the run was too short.
-    pub(super) fn keep_long_runs(&self, tally: &mut CallTally) {
-        if self.begun.elapsed() < self.shortest_run {
-            tally.forget_trace();
         }
     }
 }
