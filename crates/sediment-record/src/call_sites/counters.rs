@@ -47,7 +47,7 @@ pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TAR
 /// bytes each.
 pub(super) const TO_NOTE: u64 = 48;
 pub(super) const EVENTS: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
-pub(super) const MOST_EVENTS: u64 = 1 << 13;
+pub(super) const MOST_EVENTS: u64 = 1 << 15;
 pub(super) const EVENT_BYTES: u64 = 16;
 /// Offset of the counters of files in a block.
 pub(super) const FILES: u64 = EVENTS + MOST_EVENTS * EVENT_BYTES;

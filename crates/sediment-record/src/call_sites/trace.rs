@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Length of a window, and initial time from the end of one to the beginning of the next.
 const WINDOW: Duration = Duration::from_millis(1);
-const GAP: Duration = Duration::from_millis(2);
+const GAP: Duration = Duration::from_micros(200);
 /// Number of calls kept from all windows.
-const MOST_CALLS: usize = 1 << 20;
+const MOST_CALLS: usize = 1 << 21;
 
 /// Windows of a recording.
 #[derive(Debug)]
