@@ -72,7 +72,7 @@ fn programs() -> Vec<Scenario> {
         row("programs_that_hide", ScenarioPlan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
         row("unreadable_programs", unreadable).rounds(5, 20),
         row("users_changed", started(DROPS)).needs_root().rounds(20, 60),
-        row("many_threads", started(THREADS)).threads(100, 300).rounds(2, 4),
+        row("many_threads", started(THREADS)).threads(40, 64).rounds(2, 4),
         row("children_without_memory", started(UNMAPS)).rounds(5, 30),
         row("code_that_moves", started(MOVES)).rounds(5, 30).without_traps(),
         row("sigtraps_ignored_by_system_calls", started(IGNORES)).rounds(20, 60).without_traps(),
@@ -86,7 +86,10 @@ fn begun_by_others() -> Vec<Scenario> {
     let strace = &["strace", "-f", "-q", "-o", "/dev/null"];
     vec![
         row("begun_at_fixed_addresses", by(&["setarch", "-R"], WORKS)).needs(&["setarch"]),
-        row("libraries_at_fixed_addresses", by(&["setarch", "-R"], LOADS)).needs(&["setarch"]).threads(1, 4),
+        row("libraries_at_fixed_addresses", by(&["setarch", "-R"], LOADS))
+            .needs(&["setarch"])
+            .threads(1, 4)
+            .rounds(5, 15),
         row("forks_at_fixed_addresses", by(&["setarch", "-R"], FORKS)).needs(&["setarch"]),
         row("begun_by_nice", by(&["nice"], THREADS)).threads(2, 8),
         row("begun_by_env", by(&["env", "-i"], EXECS)).rounds(5, 20),
@@ -94,7 +97,10 @@ fn begun_by_others() -> Vec<Scenario> {
         row("begun_by_setsid", by(&["setsid", "--wait"], VFORKS)).needs(&["setsid"]).rounds(5, 20),
         row("begun_by_taskset", by(&["taskset", "1"], THREADS)).needs(&["taskset"]).threads(2, 8),
         row("begun_by_chrt", by(&["chrt", "--idle", "0"], FORKS)).needs(&["chrt"]),
-        row("begun_with_a_preloaded_library", by(&["stdbuf", "-oL"], LOADS)).needs(&["stdbuf"]).threads(1, 4),
+        row("begun_with_a_preloaded_library", by(&["stdbuf", "-oL"], LOADS))
+            .needs(&["stdbuf"])
+            .threads(1, 4)
+            .rounds(5, 15),
         row("forks_with_a_preloaded_library", by(&["stdbuf", "-oL"], FORKS)).needs(&["stdbuf"]),
         row("begun_by_a_shell", by(&["sh", "-c", "\"$0\" \"$@\" & wait $!"], WORKS)),
         row("begun_in_a_pipe", by(&["sh", "-c", "\"$0\" \"$@\" | cat; exit 7"], FORKS)),
@@ -180,7 +186,7 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_exceptions", to(THROWS)).needs(&["c++"]),
         row("attached_to_entries_within_instructions", to(PREFIXES)),
         row("attached_to_children_without_memory", to(UNMAPS)),
-        row("attached_to_many_threads", to(THREADS)).threads(100, 300),
+        row("attached_to_many_threads", to(THREADS)).threads(40, 64),
         row("attached_to_signals", to(SIGNALS)),
         row("attached_to_sigtraps", to(SIGTRAPS)),
         row("attached_to_children_that_stop", to(STOPS)),

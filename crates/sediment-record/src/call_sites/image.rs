@@ -18,7 +18,7 @@ use super::rooms::{
 };
 use super::sequence::{CallEvent, NotedCall};
 use super::shared::{SHARED_PAGE, SharedMemory};
-use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
+use super::sites::{DirectSite, PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{Stubs, noted_depth, size};
 use super::tally::CallTally;
 use crate::tracing::mappings::ProcessMapping;
@@ -526,19 +526,14 @@ impl ProgramImage {
         modules: &PlannedModules,
         tally: &mut CallTally,
     ) -> Option<NotedCall> {
-        let (file, site) = self.files.iter().rev().find_map(|file| {
+        let mut with_stubs = self.files.iter().rev().filter(|file| file.counters.is_some());
+        let (file, site) = with_stubs.find_map(|file| {
             let offset = event.stub.wrapping_sub(file.stubs_at as u32);
             Some((file, file.stubs.noting_site(&modules.get(file.module).plan, offset)?))
         })?;
         let plan = &modules.get(file.module).plan;
         let (at, is_jump, callee) = match plan.direct.get(site) {
-            Some(site) => {
-                let callee = match site.slot {
-                    None => Some((file.module, site.target)),
-                    Some(slot) => self.callee_of_slot(file, slot, modules, tally),
-                };
-                (site.at, !site.form.is_call(), callee?)
-            }
+            Some(site) => (site.at, !site.form.is_call(), self.callee_of(file, site, modules, tally)?),
             None => {
                 let site = plan.indirect.get(site - plan.direct.len())?;
                 (site.at, site.is_tail, self.linked_by_half(event.target)?)
@@ -635,10 +630,7 @@ impl ProgramImage {
         let plan = &modules.get(file.module).plan;
         for (index, (calls, first)) in counted.direct {
             let site = &plan.direct[index];
-            let callee = match site.slot {
-                None => Some((file.module, site.target)),
-                Some(slot) => self.callee_of_slot(file, slot, modules, tally),
-            };
+            let callee = self.callee_of(file, site, modules, tally);
             tally.add((file.module, site.at), callee, calls, first);
         }
         for ((index, target), (calls, first)) in counted.indirect {
@@ -654,14 +646,15 @@ impl ProgramImage {
         }
     }
 
-    /// Returns the function that a slot leads to: by the address in the program, or by its name.
-    fn callee_of_slot(
+    /// Returns the callee of a direct site. A slot leads to a function by the address in the program, or by its name.
+    fn callee_of(
         &self,
         file: &FileInMemory,
-        slot: u64,
+        site: &DirectSite,
         modules: &PlannedModules,
         tally: &mut CallTally,
     ) -> Option<(usize, u64)> {
+        let Some(slot) = site.slot else { return Some((file.module, site.target)) };
         let callee = modules.get(file.module).plan.slots.get(&slot)?;
         // The dynamic linker finds it at the first call. Until then the slot leads to a linkage stub of its own file.
         let resolved = file.resolved.get(&slot).filter(|address| !file.range.contains(address));
