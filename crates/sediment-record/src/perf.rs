@@ -6,6 +6,7 @@
 //! When perf is asked to end a recording, it ends the program that it started.
 
 use super::attend::attend;
+use super::tracing::system::may_record_branches;
 use super::{RecordSettings, Recorded, RecordedData, Recorder, RecordingJob, RecordingTarget, Until};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_process::command::probe;
@@ -23,7 +24,7 @@ pub(super) const BRANCHES: Recorder = Recorder {
     tells_addresses: true,
     available: branches_available,
     suits,
-    serves_best: crate::always,
+    serves_best: has_branches,
     record: record_branches,
 };
 
@@ -62,8 +63,16 @@ fn suits(_: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     }
 }
 
+const NO_BRANCHES: &str =
+    "no branch records: the processor has none, or the virtual machine does not expose them";
+
+/// Asks the kernel, because a start of perf takes longer than the recording of a short program.
+fn has_branches(_: &RecordingTarget, _: &RecordSettings) -> Result<()> {
+    if may_record_branches() { Ok(()) } else { Err(Error::new(ErrorCode::Unsupported, NO_BRANCHES)) }
+}
+
 fn branches_available() -> Result<()> {
-    let none = "no branch records: the processor has none, or the virtual machine does not expose them";
+    let none = NO_BRANCHES;
     let way_out = "not needed: `record` counts calls without them";
     // A recording that fails takes longer, because perf first reads all symbols of the kernel.
     probe("perf", &["--version"], INSTALL)?;

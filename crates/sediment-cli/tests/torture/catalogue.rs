@@ -8,7 +8,8 @@ use super::plan::{Expect, Guise, RecordingEnd, ScenarioPlan, StartMode};
 use super::scenario::{Scenario, row};
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    [programs(), let_go(), attached(), signals(), confined(), limits()].into_iter().flatten().collect()
+    let all = [programs(), let_go(), attached(), begun_by_others(), signals(), confined(), limits()];
+    all.into_iter().flatten().collect()
 }
 
 fn started(program: Made) -> ScenarioPlan {
@@ -71,6 +72,57 @@ fn programs() -> Vec<Scenario> {
         row("programs_that_hide", ScenarioPlan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
         row("unreadable_programs", unreadable).rounds(5, 20),
         row("users_changed", started(DROPS)).needs_root().rounds(20, 60),
+        row("many_threads", started(THREADS)).threads(40, 64).rounds(2, 4),
+        row("children_without_memory", started(UNMAPS)).rounds(5, 30),
+        row("code_that_moves", started(MOVES)).rounds(5, 30).without_traps(),
+        row("sigtraps_ignored_by_system_calls", started(IGNORES)).rounds(20, 60).without_traps(),
+    ]
+}
+
+/// Programs that another program starts: one that only changes something of the process, or a tracer, a translator.
+fn begun_by_others() -> Vec<Scenario> {
+    let by = |through: &'static [&'static str], program| ScenarioPlan { through, ..started(program) };
+    let traced_by = |through, program| ScenarioPlan { expect: Expect::Unharmed, ..by(through, program) };
+    let strace = &["strace", "-f", "-q", "-o", "/dev/null"];
+    vec![
+        row("begun_at_fixed_addresses", by(&["setarch", "-R"], WORKS)).needs(&["setarch"]),
+        row("libraries_at_fixed_addresses", by(&["setarch", "-R"], LOADS))
+            .needs(&["setarch"])
+            .threads(1, 4)
+            .rounds(5, 15),
+        row("forks_at_fixed_addresses", by(&["setarch", "-R"], FORKS)).needs(&["setarch"]),
+        row("begun_by_nice", by(&["nice"], THREADS)).threads(2, 8),
+        row("begun_by_env", by(&["env", "-i"], EXECS)).rounds(5, 20),
+        row("begun_by_timeout", by(&["timeout", "600"], FORKS)),
+        row("begun_by_setsid", by(&["setsid", "--wait"], VFORKS)).needs(&["setsid"]).rounds(5, 20),
+        row("begun_by_taskset", by(&["taskset", "1"], THREADS)).needs(&["taskset"]).threads(2, 8),
+        row("begun_by_chrt", by(&["chrt", "--idle", "0"], FORKS)).needs(&["chrt"]),
+        row("begun_with_a_preloaded_library", by(&["stdbuf", "-oL"], LOADS))
+            .needs(&["stdbuf"])
+            .threads(1, 4)
+            .rounds(5, 15),
+        row("forks_with_a_preloaded_library", by(&["stdbuf", "-oL"], FORKS)).needs(&["stdbuf"]),
+        row("begun_by_a_shell", by(&["sh", "-c", "\"$0\" \"$@\" & wait $!"], WORKS)),
+        row("begun_in_a_pipe", by(&["sh", "-c", "\"$0\" \"$@\" | cat; exit 7"], FORKS)),
+        row("traced_by_strace", traced_by(strace, WORKS)).needs(&["strace"]).without_traps(),
+        row("threads_traced_by_strace", traced_by(strace, THREADS))
+            .needs(&["strace"])
+            .threads(2, 8)
+            .without_traps(),
+        row("forks_traced_by_strace", traced_by(strace, FORKS)).needs(&["strace"]).without_traps(),
+        row("signals_traced_by_strace", traced_by(strace, SIGNALS))
+            .needs(&["strace"])
+            .rounds(5, 20)
+            .without_traps(),
+        row("run_by_valgrind", traced_by(&["valgrind", "-q", "--tool=none"], WORKS))
+            .needs(&["valgrind"])
+            .rounds(2, 10)
+            .without_traps(),
+        row("threads_run_by_valgrind", traced_by(&["valgrind", "-q", "--tool=none"], THREADS))
+            .needs(&["valgrind"])
+            .rounds(2, 4)
+            .threads(2, 4)
+            .without_traps(),
     ]
 }
 
@@ -90,6 +142,19 @@ fn let_go() -> Vec<Scenario> {
         row("let_go_of_signals", go(SIGNALS, RecordingEnd::Seconds)),
         row("let_go_of_sigtraps", go(SIGTRAPS, RecordingEnd::Seconds)),
         row("let_go_of_shared_memory", go(SHARES, RecordingEnd::Seconds)),
+        row("let_go_of_a_static_program", go(WORKS_STATIC, RecordingEnd::Seconds)),
+        row("let_go_of_a_static_pie", go(WORKS_STATIC_PIE, RecordingEnd::Seconds)),
+        row("let_go_of_static_threads", go(THREADS_STATIC, RecordingEnd::Seconds)).threads(2, 24),
+        row("let_go_of_programs_in_memory", go(MEMORY_FILES, RecordingEnd::Seconds)),
+        row("let_go_of_code_made_in_memory", go(GENERATES, RecordingEnd::Seconds)),
+        row("let_go_of_a_program_mapped_twice", go(MAPS, RecordingEnd::Seconds)),
+        row(
+            "let_go_of_blocked_signals",
+            ScenarioPlan { expect: Expect::Unharmed, ..go(BLOCKS, RecordingEnd::Seconds) },
+        ),
+        row("let_go_of_exceptions", go(THROWS, RecordingEnd::Seconds)).needs(&["c++"]),
+        row("let_go_of_entries_within_instructions", go(PREFIXES, RecordingEnd::Seconds)),
+        row("let_go_of_children_without_memory", go(UNMAPS, RecordingEnd::Seconds)),
         row("let_go_at_the_first_output", go(LOADS, RecordingEnd::Output)).threads(1, 4),
         row("let_go_of_threads_at_the_first_output", go(THREADS, RecordingEnd::Output)).threads(2, 24),
     ]
@@ -115,6 +180,16 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_rewritten_entries", own_code(REWRITES)),
         row("attached_to_writable_code", ScenarioPlan { expect: Expect::NothingToRecord, ..to(WRITABLE) })
             .rates(),
+        row("attached_to_a_static_program", to(WORKS_STATIC)),
+        row("attached_to_a_static_pie", to(WORKS_STATIC_PIE)),
+        row("attached_to_static_threads", to(THREADS_STATIC)).threads(2, 24),
+        row("attached_to_code_made_in_memory", to(GENERATES)),
+        row("attached_to_a_program_mapped_twice", to(MAPS)),
+        row("attached_to_blocked_signals", ScenarioPlan { expect: Expect::Unharmed, ..to(BLOCKS) }),
+        row("attached_to_exceptions", to(THROWS)).needs(&["c++"]),
+        row("attached_to_entries_within_instructions", to(PREFIXES)),
+        row("attached_to_children_without_memory", to(UNMAPS)),
+        row("attached_to_many_threads", to(THREADS)).threads(40, 64),
         row("attached_to_signals", to(SIGNALS)),
         row("attached_to_sigtraps", to(SIGTRAPS)),
         row("attached_to_children_that_stop", to(STOPS)),

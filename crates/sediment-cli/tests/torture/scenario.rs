@@ -16,6 +16,8 @@ pub(crate) struct Scenario {
     pub(crate) as_root: bool,
     /// True if it records until a program's first output, which only breakpoints support.
     pub(crate) by_breakpoints: bool,
+    /// True if breakpoints harm it (docs/background/breakpoints.md).
+    pub(crate) without_traps: bool,
     pub(crate) ranges: Ranges,
     /// Number of runs in the short form; 0 if it is only in the long form.
     pub(crate) short: usize,
@@ -42,6 +44,7 @@ pub(crate) fn special(
         needs: vec![Need::Program("cc")],
         as_root: false,
         by_breakpoints: false,
+        without_traps: false,
         ranges: Ranges::default(),
         short: 1,
         at_most: usize::MAX,
@@ -59,6 +62,12 @@ impl Scenario {
     pub(crate) fn needs_root(mut self) -> Self {
         self.as_root = true;
         self.needs.push(Need::Program("setpriv"));
+        self
+    }
+
+    /// Runs only with recorders that set no traps.
+    pub(crate) fn without_traps(mut self) -> Self {
+        self.without_traps = true;
         self
     }
 
@@ -98,6 +107,9 @@ impl Scenario {
     pub(crate) fn impossible(&self) -> Option<&'static str> {
         if self.by_breakpoints && method() != BREAKPOINTS {
             return Some("is for breakpoints alone");
+        }
+        if self.without_traps && method() == BREAKPOINTS {
+            return Some("is for recorders without traps");
         }
         (self.as_root && !is_root()).then_some("needs root")
     }

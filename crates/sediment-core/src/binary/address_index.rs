@@ -33,7 +33,10 @@ impl<'a> AddressIndex<'a> {
     pub(super) fn new(binary: &'a Binary) -> Self {
         let functions = binary.functions.as_slice();
         let mut order: Vec<u32> = (0..functions.len() as u32).collect();
-        order.sort_by(|a, b| preference(&functions[*a as usize]).cmp(&preference(&functions[*b as usize])));
+        order.sort_by(|a, b| {
+            let (a, b) = (&functions[*a as usize], &functions[*b as usize]);
+            a.address.cmp(&b.address).then_with(|| preference(a).cmp(&preference(b)))
+        });
         let mut spans = Spans::default();
         for (position, &id) in order.iter().enumerate() {
             let function = &functions[id as usize];
@@ -43,11 +46,9 @@ impl<'a> AddressIndex<'a> {
                 continue;
             }
             spans.advance(start);
-            let group: Vec<u32> = order[position..]
-                .iter()
-                .copied()
-                .take_while(|id| functions[*id as usize].address == start)
-                .collect();
+            let has_same_start = |id: &&u32| functions[**id as usize].address == start;
+            let length = order[position..].iter().take_while(has_same_start).count();
+            let group = &order[position..position + length];
             // The preferred function must be on top.
             for &id in group.iter().rev() {
                 let size = functions[id as usize].size;
@@ -107,11 +108,10 @@ impl Spans {
     }
 }
 
-/// Ascending: by address, and the preferred of one address first.
+/// Ascending: the preferred function of one address first.
 fn preference(function: &BinaryFunction) -> impl Ord + '_ {
     let underscores = function.name.bytes().take_while(|byte| *byte == b'_').count();
     (
-        function.address,
         function.size == 0,
         function.local,
         function.ifunc,

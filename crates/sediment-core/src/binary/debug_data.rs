@@ -20,7 +20,7 @@ pub(super) fn functions(
     let of_debug_file = |error: Error| error.with_input("the debug file");
     if let Some(build_id) = &image.build_id {
         if let Some(bytes) = files.debug_file_by_build_id(build_id) {
-            let debug = elf::read(&bytes).map_err(of_debug_file)?;
+            let debug = elf::read(&bytes, true).map_err(of_debug_file)?;
             if debug.build_id.as_ref() == Some(build_id) && !debug.symbols.is_empty() {
                 return Ok((debug.symbols, SymbolSource::DebugFile));
             }
@@ -29,7 +29,7 @@ pub(super) fn functions(
     if let Some((name, crc)) = image.debug_link {
         let same = |bytes: &Vec<u8>| crc32fast::hash(bytes) == crc;
         if let Some(bytes) = files.debug_file_by_link(name, crc).filter(same) {
-            let debug = elf::read(&bytes).map_err(of_debug_file)?;
+            let debug = elf::read(&bytes, true).map_err(of_debug_file)?;
             if !debug.symbols.is_empty() {
                 return Ok((debug.symbols, SymbolSource::DebugFile));
             }
@@ -42,7 +42,7 @@ pub(super) fn functions(
     if let Some(compressed) = image.debug_data {
         let mut budget = unpack::SYMBOLS.of(image.file_size);
         let bytes = budget.xz(compressed).map_err(|error| error.with_input(".gnu_debugdata"))?;
-        let debug = elf::read(&bytes).map_err(|error| error.with_input(".gnu_debugdata"))?;
+        let debug = elf::read(&bytes, true).map_err(|error| error.with_input(".gnu_debugdata"))?;
         if !debug.symbols.is_empty() {
             exported.extend(debug.symbols);
             return Ok((exported, SymbolSource::GnuDebugdata));
@@ -64,7 +64,7 @@ pub(super) fn in_file_or_debug_file<T>(
     if let Some(found) = read(bytes)? {
         return Ok(Some(found));
     }
-    let image = elf::read(bytes)?;
+    let image = elf::read(bytes, false)?;
     let of_debug_file = |bytes: Vec<u8>| read(&bytes).map_err(|error| error.with_input("the debug file"));
     let by_build_id = image.build_id.as_deref().and_then(|id| files.debug_file_by_build_id(id));
     if let Some(found) = by_build_id.map(of_debug_file).transpose()?.flatten() {

@@ -46,14 +46,14 @@ pub(super) struct ElfImage<'data> {
     pub(super) label_ranges: Vec<LabelRange>,
 }
 
-/// Reads an ELF file of either class and byte order.
-pub(super) fn read(bytes: &[u8]) -> Result<ElfImage<'_>> {
+/// Reads an ELF file of either class and byte order; from a separate debug file not what needs code.
+pub(super) fn read(bytes: &[u8], is_debug_file: bool) -> Result<ElfImage<'_>> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(not_elf(bytes));
     }
     match bytes.get(4) {
-        Some(&1) => read_class::<FileHeader32<Endianness>>(bytes),
-        Some(&2) => read_class::<FileHeader64<Endianness>>(bytes),
+        Some(&1) => read_class::<FileHeader32<Endianness>>(bytes, is_debug_file),
+        Some(&2) => read_class::<FileHeader64<Endianness>>(bytes, is_debug_file),
         Some(other) => {
             Err(Error::at_offset(4, format!("unsupported ELF class {other}: expected 32 or 64 bits")))
         }
@@ -165,7 +165,10 @@ fn damaged(what: &str, why: &dyn std::fmt::Display) -> Error {
         .with_hint("is the file complete?")
 }
 
-fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<ElfImage<'_>> {
+fn read_class<Elf: FileHeader<Endian = Endianness>>(
+    bytes: &[u8],
+    is_debug_file: bool,
+) -> Result<ElfImage<'_>> {
     let header = Elf::parse(bytes).map_err(|e| damaged("its header", &e))?;
     let endian = header.endian().map_err(|e| damaged("its header", &e))?;
     match header.e_type(endian) {
@@ -197,7 +200,8 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<ElfI
     let plt_stubs = reader.plt_stubs(&symbols, &dynamic_symbols, &segments)?;
     let arch = architecture(machine, Elf::is_type_64_sized(), endian);
     let functions = reader.functions(&symbols)?;
-    let (fixed, label_ranges) = reader.fixed(&symbols, &functions, Isa::of(arch.as_deref()));
+    let fixed = || reader.fixed(&symbols, &functions, Isa::of(arch.as_deref()));
+    let (fixed, label_ranges) = if is_debug_file { Default::default() } else { fixed() };
     Ok(ElfImage {
         file_size: bytes.len() as u64,
         fixed,

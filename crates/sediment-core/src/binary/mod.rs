@@ -89,7 +89,7 @@ pub fn build_id(bytes: &[u8]) -> Option<String> {
 /// True for an ELF file with a symbol table of its own, such as an unstripped file or a debug file.
 #[must_use]
 pub fn has_symbols(bytes: &[u8]) -> bool {
-    elf::read(bytes).is_ok_and(|image| image.symbols.iter().any(|function| !function.untyped))
+    elf::read(bytes, false).is_ok_and(|image| image.symbols.iter().any(|function| !function.untyped))
 }
 
 /// True for an ELF program: one with a fixed address, or with an interpreter (`PT_INTERP`). Libraries, whatever their
@@ -294,7 +294,7 @@ impl Binary {
     /// # Errors
     /// If this is not a linked ELF file, or is damaged. A stripped file is not an error: it has few or no functions.
     pub fn parse(bytes: &[u8], files: &dyn Files) -> Result<Self> {
-        let mut image = elf::read(bytes)?;
+        let mut image = elf::read(bytes, false)?;
         let (mut functions, symbols_from) = debug_data::functions(&mut image, files)?;
         functions.sort_unstable_by(|a, b| {
             (a.address, a.local, &a.name, &a.file, a.size)

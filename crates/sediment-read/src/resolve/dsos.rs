@@ -3,6 +3,9 @@
 
 use super::ResolveSettings;
 use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use sediment_core::binary::{
     AddressIndex, Binary, BinaryFunction, Files, FilesBeside, SymbolSource, file_evidence, names,
     same_build_id,
@@ -13,7 +16,8 @@ use sediment_core::matching::printed::{PrintedNames, is_printed};
 use sediment_core::profile::acceptable;
 use sediment_core::skipped::{Nowhere, Reason, Skipped};
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher as _;
 
 /// An available binary.
 pub(super) struct Loaded {
@@ -135,13 +139,54 @@ struct Dso<'a> {
     view: Option<BinaryView<'a>>,
 }
 
+/// Functions of a binary by their names, as indices.
+struct FunctionNames {
+    hasher: RandomState,
+    /// First function of each name.
+    first: HashTable<u32>,
+    /// By index: the next function of this name; an index of no function after the last.
+    next: Vec<u32>,
+}
+
+impl FunctionNames {
+    fn new(functions: &[BinaryFunction]) -> Self {
+        let hasher = RandomState::default();
+        let hash = |index: &u32| hasher.hash_one(functions[*index as usize].name.as_str());
+        let mut first: HashTable<u32> = HashTable::with_capacity(functions.len());
+        let mut next = vec![u32::MAX; functions.len()];
+        for index in (0..functions.len() as u32).rev() {
+            let name = &functions[index as usize].name;
+            let is_same = |other: &u32| functions[*other as usize].name == *name;
+            match first.entry(hash(&index), is_same, hash) {
+                Entry::Occupied(mut known) => {
+                    next[index as usize] = std::mem::replace(known.get_mut(), index)
+                }
+                Entry::Vacant(free) => drop(free.insert(index)),
+            }
+        }
+        Self { hasher, first, next }
+    }
+
+    /// Returns the functions of a name, in their order.
+    fn of<'a>(
+        &self,
+        functions: &'a [BinaryFunction],
+        name: &str,
+    ) -> impl Iterator<Item = &'a BinaryFunction> + use<'a, '_> {
+        let is_same = |index: &u32| functions[*index as usize].name == name;
+        let first = self.first.find(self.hasher.hash_one(name), is_same).copied();
+        let places = std::iter::successors(first, |index| self.next.get(*index as usize).copied());
+        places.map_while(|index| functions.get(index as usize))
+    }
+}
+
 /// Binary, prepared for many lookups.
 pub(super) struct BinaryView<'a> {
     bytes: &'a [u8],
     binary: &'a Binary,
     index: AddressIndex<'a>,
-    same_named_locals: BTreeSet<&'a str>,
-    by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
+    /// Built lazily, because addresses of exported functions need no names.
+    names: OnceCell<FunctionNames>,
     imports: BTreeSet<&'a str>,
     /// Built lazily, for the first name that a tool derived from a symbol (such as a demangled name).
     printed: OnceCell<PrintedNames>,
@@ -344,16 +389,11 @@ pub(super) enum NameMeaning<'a> {
 impl<'a> BinaryView<'a> {
     fn new(loaded: &'a Loaded) -> Self {
         let binary = &loaded.binary;
-        let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
-        for function in &binary.functions {
-            by_name.entry(&function.name).or_default().push(function);
-        }
         Self {
             bytes: &loaded.bytes,
             binary,
             index: binary.address_index(),
-            same_named_locals: binary.same_named_locals(),
-            by_name,
+            names: OnceCell::new(),
             imports: binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect(),
             printed: OnceCell::new(),
         }
@@ -434,11 +474,9 @@ impl<'a> BinaryView<'a> {
 
     /// Returns the file of a local function that shares its name with another function of the binary.
     fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
-        if function.local && self.same_named_locals.contains(function.name.as_str()) {
-            function.file.as_deref()
-        } else {
-            None
-        }
+        let differs = |other: &BinaryFunction| other.address != function.address;
+        let is_ambiguous = || self.named(&function.name).any(differs);
+        function.file.as_deref().filter(|_| function.local && is_ambiguous())
     }
 
     /// Converts a recorded number to an address of the ELF file.
@@ -470,16 +508,15 @@ impl<'a> BinaryView<'a> {
 
     /// The only function of this name.
     pub(super) fn only(&self, name: &str) -> Option<&'a BinaryFunction> {
-        match self.by_name.get(name)?.as_slice() {
-            [only] => Some(only),
-            _ => None,
-        }
+        let mut functions = self.named(name);
+        functions.next().filter(|_| functions.next().is_none())
     }
 
     /// Returns the function of this name. Among local functions of the same name, the one from the recorded source file
     /// is returned.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> NameMeaning<'a> {
-        let Some(candidates) = self.by_name.get(name) else {
+        let candidates = || self.named(name);
+        if candidates().next().is_none() {
             if self.imports.contains(name) {
                 return NameMeaning::Import;
             }
@@ -488,13 +525,13 @@ impl<'a> BinaryView<'a> {
                 let function = &self.binary.functions[index];
                 NameMeaning::Function { function, file: self.telling_file(function) }
             });
-        };
+        }
         let found = |function: &'a BinaryFunction| NameMeaning::Function {
             function,
             file: self.telling_file(function),
         };
         let one_of = |wanted: &dyn Fn(&BinaryFunction) -> bool| {
-            let mut matching = candidates.iter().copied().filter(|function| wanted(function));
+            let mut matching = candidates().filter(|function| wanted(function));
             let first = matching.next()?;
             matching.all(|other| other.address == first.address).then_some(first)
         };
@@ -507,9 +544,15 @@ impl<'a> BinaryView<'a> {
         match one_of(&local_of_file) {
             Some(function) => found(function),
             // If no local function of this name is from this file, the global function is meant.
-            None if candidates.iter().any(|function| local_of_file(function)) => NameMeaning::Ambiguous,
+            None if candidates().any(local_of_file) => NameMeaning::Ambiguous,
             None => one_of(&|function| !function.local).map_or(NameMeaning::Ambiguous, found),
         }
+    }
+
+    /// Returns the functions of a name, in their order.
+    fn named(&self, name: &str) -> impl Iterator<Item = &'a BinaryFunction> + use<'a, '_> {
+        let functions = &self.binary.functions;
+        self.names.get_or_init(|| FunctionNames::new(functions)).of(functions, name)
     }
 
     fn printed(&self) -> &PrintedNames {
@@ -517,7 +560,7 @@ impl<'a> BinaryView<'a> {
     }
 
     fn global(&self, name: &str) -> Option<&'a BinaryFunction> {
-        self.by_name.get(name)?.iter().copied().find(|function| !function.local)
+        self.named(name).find(|function| !function.local)
     }
 }
 

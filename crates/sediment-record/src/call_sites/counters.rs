@@ -7,7 +7,7 @@
 //! ```text
 //! 0      header: whether the thread waits for the recorder, the address of the page that all share, and copies of code to map
 //! 4096   targets of indirect calls that have more than two, by a hash
-//! ...    the last calls in their order, while these are traced
+//! ...    calls in their order, while these are traced
 //! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
 //! ```
 
@@ -42,14 +42,15 @@ pub(super) const TARGET_BITS: u32 = 13;
 pub(super) const PROBES: u32 = 16;
 /// Bytes of the table, with additional room so that a search can continue after its last entry.
 pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TARGET_BYTES;
-/// Number of traced calls, in the header of a block, and offset of the last of them. Each has the low half of the
-/// address in its stub and, if it is indirect, of its target, 4 bytes each.
-pub(super) const TRACED: u64 = 48;
+/// Number of calls that the thread must still note, in the header of a block; and offset of the noted calls, the last one
+/// first. Each has the low half of the address in its stub, of its target if it is indirect, and of the stack pointer, 4
+/// bytes each.
+pub(super) const TO_NOTE: u64 = 48;
 pub(super) const EVENTS: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
-pub(super) const KEPT_EVENTS: u64 = 1 << 15;
-pub(super) const EVENT_BYTES: u64 = 8;
+pub(super) const MOST_EVENTS: u64 = 1 << 15;
+pub(super) const EVENT_BYTES: u64 = 16;
 /// Offset of the counters of files in a block.
-pub(super) const FILES: u64 = EVENTS + KEPT_EVENTS * EVENT_BYTES;
+pub(super) const FILES: u64 = EVENTS + MOST_EVENTS * EVENT_BYTES;
 
 /// Bytes of the record of an indirect site: two targets, each with a count; their first uses; and the number of calls
 /// that found no room.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the parts of an x86-64 ELF file that a plan needs: code, data, symbols, and the linkage to other files.
 
-use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
+use super::sites::{FastMap, PAGE, SlotCallee, TextSegment, Trait};
 use object::elf;
 use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Rela as _, SectionHeader as _};
-use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolFlags};
-use std::collections::{BTreeSet, HashMap};
+use object::{
+    LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SymbolFlags,
+};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// An ELF file of x86-64.
@@ -207,8 +209,8 @@ impl FileSymbols {
 }
 
 /// Returns the functions that other files can call by name, with their addresses.
-pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, u64> {
-    let mut found = HashMap::new();
+pub(super) fn exports(image: &PlannedFile<'_>) -> FastMap<String, u64> {
+    let mut found = FastMap::default();
     for symbol in image.file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
         if let Ok(name) = symbol.name() {
             found.entry(name.to_owned()).or_insert(symbol.address());
@@ -218,13 +220,9 @@ pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, u64> {
 }
 
 /// Returns the slots of the global offset table whose callee is known.
-pub(super) fn slots(image: &PlannedFile<'_>) -> HashMap<u64, SlotCallee> {
-    let names: HashMap<usize, &str> = image
-        .file
-        .dynamic_symbols()
-        .filter_map(|symbol| Some((symbol.index().0, symbol.name().ok()?)))
-        .collect();
-    let mut found = HashMap::new();
+pub(super) fn slots(image: &PlannedFile<'_>) -> FastMap<u64, SlotCallee> {
+    let symbols = image.file.dynamic_symbol_table();
+    let mut found = FastMap::default();
     for section in image.file.elf_section_table().iter() {
         if section.sh_flags(LittleEndian).0 & elf::SHF_ALLOC.0 == 0 {
             continue;
@@ -234,10 +232,10 @@ pub(super) fn slots(image: &PlannedFile<'_>) -> HashMap<u64, SlotCallee> {
             let slot = relocation.r_offset(LittleEndian);
             let callee = match relocation.r_type(LittleEndian, false) {
                 elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT => {
-                    let symbol = relocation.symbol(LittleEndian, false).map(|index| index.0);
-                    symbol
-                        .and_then(|index| names.get(&index))
-                        .map(|name| SlotCallee::Named((*name).to_owned()))
+                    let index = relocation.symbol(LittleEndian, false);
+                    let symbol = index.and_then(|index| symbols.as_ref()?.symbol_by_index(index).ok());
+                    let name = symbol.and_then(|symbol| symbol.name().ok());
+                    name.map(|name| SlotCallee::Named(name.to_owned()))
                 }
                 elf::R_X86_64_IRELATIVE => {
                     Some(SlotCallee::ChosenBy(relocation.r_addend(LittleEndian) as u64))
@@ -258,11 +256,11 @@ const STUBS: [&str; 4] = [".plt", ".plt.sec", ".plt.got", ".iplt"];
 /// Returns the linkage stubs: their first bytes, and the slots that they read.
 pub(super) fn linkage_stubs(
     image: &PlannedFile<'_>,
-    slots: &HashMap<u64, SlotCallee>,
-) -> (Vec<Range<u64>>, HashMap<u64, u64>) {
+    slots: &FastMap<u64, SlotCallee>,
+) -> (Vec<Range<u64>>, FastMap<u64, u64>) {
     const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     const STEP: usize = 8;
-    let (mut sections, mut found) = (Vec::new(), HashMap::new());
+    let (mut sections, mut found) = (Vec::new(), FastMap::default());
     for (start, bytes) in STUBS.iter().filter_map(|name| image.section(name)) {
         sections.push(start..start + bytes.len() as u64);
         for offset in (0..bytes.len()).step_by(STEP) {

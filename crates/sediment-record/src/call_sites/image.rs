@@ -6,9 +6,9 @@ use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
 use super::copies::{CodeCopy, MappedCopy};
 use super::counters::{
-    BurstWeight, COPIES, COPIES_PATH, EVENT_BYTES, EVENTS, FILES, FileCounters, FurtherTarget, KEPT_EVENTS,
-    MAP_COPIES, MAPPED_COPIES, MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks,
-    TARGETS, TARGETS_BYTES, TRACED, WAITS,
+    BurstWeight, COPIES, COPIES_PATH, EVENT_BYTES, EVENTS, FILES, FileCounters, FurtherTarget, MAP_COPIES,
+    MAPPED_COPIES, MOST_COPIES, MOST_EVENTS, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks,
+    TARGETS, TARGETS_BYTES, TO_NOTE, WAITS,
 };
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
@@ -16,10 +16,11 @@ use super::room::{find_below, find_room};
 use super::rooms::{
     FoundStubs, LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of,
 };
+use super::sequence::{CallEvent, NotedCall};
 use super::shared::{SHARED_PAGE, SharedMemory};
-use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{Hook, Stubs, size};
-use super::tally::{CallTally, FileAddress};
+use super::sites::{DirectSite, PAGE, SlotCallee, TextSegment, Trait};
+use super::stubs::{Stubs, noted_depth, size};
+use super::tally::CallTally;
 use crate::tracing::mappings::ProcessMapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
@@ -109,6 +110,8 @@ pub(super) struct ProgramImage {
     block_length: u64,
     /// By block: the threads that use it.
     users: Vec<u32>,
+    /// Number of blocks that a thread has used; the others contain nothing.
+    used_blocks: u32,
     /// Place of the program's own file.
     program: Range<u64>,
     /// Address of the page that the whole recording shares.
@@ -207,6 +210,7 @@ impl ProgramImage {
             blocks: Region { address: data + SHARED_PAGE, length: blocks, offset, is_code: false },
             block_length,
             users: vec![0; count as usize],
+            used_blocks: 0,
             program: place.clone(),
             shared: data,
             files: Vec::new(),
@@ -237,6 +241,7 @@ impl ProgramImage {
         let block = least.map_or(0, |(block, _)| block);
         self.users[block] += 1;
         let block = block as u32;
+        self.used_blocks = self.used_blocks.max(block + 1);
         shared.write(self.block_offset(block) + SHARED, &self.shared.to_le_bytes())?;
         Ok(block)
     }
@@ -492,52 +497,60 @@ impl ProgramImage {
         }
     }
 
-    /// Returns the blocks used by threads, with the number of calls that each has noted.
-    pub(super) fn noted(&self, shared: &SharedMemory) -> Vec<(u32, u32)> {
-        let blocks = (0..self.users.len() as u32).filter(|block| self.users[*block as usize] > 0);
-        blocks.map(|block| (block, shared.number(self.block_offset(block) + TRACED))).collect()
+    /// Makes the threads of a block, or the thread that uses it next, note calls; or makes them stop.
+    fn must_note(&self, block: u32, calls: u64, shared: &SharedMemory) -> io::Result<()> {
+        shared.write(self.block_offset(block) + TO_NOTE, &(calls as u32).to_le_bytes())
     }
 
-    /// Returns the words of the calls that a block has noted last.
-    pub(super) fn noted_calls(&self, block: u32, shared: &SharedMemory) -> Vec<u64> {
-        let from = self.block_offset(block) + EVENTS;
-        let bytes = shared.read(from..from + KEPT_EVENTS * EVENT_BYTES);
-        bytes
-            .chunks_exact(8)
-            .filter_map(|word| word.first_chunk())
-            .map(|word| u64::from_le_bytes(*word))
-            .collect()
+    /// Makes all threads note their next calls. Returns their blocks.
+    pub(super) fn begin_noting(&self, shared: &SharedMemory) -> Vec<u32> {
+        let blocks = (0..self.used_blocks).filter(|block| self.users[*block as usize] > 0);
+        blocks.filter(|block| self.must_note(*block, MOST_EVENTS, shared).is_ok()).collect()
+    }
+
+    /// Makes the threads of a block stop noting calls. Returns the noted ones in their order.
+    pub(super) fn end_noting(&self, block: u32, shared: &SharedMemory) -> Vec<CallEvent> {
+        let at = self.block_offset(block);
+        let left = u64::from(shared.number(at + TO_NOTE)).min(MOST_EVENTS);
+        if self.must_note(block, 0, shared).is_err() || left == MOST_EVENTS {
+            return Vec::new();
+        }
+        let noted = shared.read(at + EVENTS + left * EVENT_BYTES..at + EVENTS + MOST_EVENTS * EVENT_BYTES);
+        noted.chunks_exact(EVENT_BYTES as usize).rev().map(CallEvent::read).collect()
     }
 
     /// Returns call site and callee of a noted call.
     pub(super) fn noted_call(
         &self,
-        event: u64,
+        event: &CallEvent,
         modules: &PlannedModules,
         tally: &mut CallTally,
-    ) -> Option<[FileAddress; 2]> {
-        let (stub, target) = (event as u32, (event >> 32) as u32);
-        let offset = |file: &FileInMemory| stub.wrapping_sub(file.stubs_at as u32).checked_sub(Hook::LENGTH);
-        let (file, site) = self.files.iter().rev().find_map(|file| {
-            let hooks = &file.stubs.hooks;
-            let hook = hooks.binary_search_by_key(&offset(file)?, |hook| hook.at).ok()?;
-            Some((file, hooks[hook].site as usize))
+    ) -> Option<NotedCall> {
+        let mut with_stubs = self.files.iter().rev().filter(|file| file.counters.is_some());
+        let (file, site) = with_stubs.find_map(|file| {
+            let offset = event.stub.wrapping_sub(file.stubs_at as u32);
+            Some((file, file.stubs.noting_site(&modules.get(file.module).plan, offset)?))
         })?;
         let plan = &modules.get(file.module).plan;
-        if let Some(site) = plan.direct.get(site) {
-            let callee = match site.slot {
-                None => Some((file.module, site.target)),
-                Some(slot) => self.callee_of_slot(file, slot, modules, tally),
-            };
-            return Some([(file.module, site.at), callee?]);
-        }
-        let site = plan.indirect.get(site - plan.direct.len())?;
-        let callee = self.files.iter().rev().find_map(|file| {
+        let (at, is_jump, callee) = match plan.direct.get(site) {
+            Some(site) => (site.at, !site.form.is_call(), self.callee_of(file, site, modules, tally)?),
+            None => {
+                let site = plan.indirect.get(site - plan.direct.len())?;
+                (site.at, site.is_tail, self.linked_by_half(event.target)?)
+            }
+        };
+        let (site, depth) = ((file.module, at), noted_depth(plan, site));
+        let [site, callee] = [site, callee].map(|place| tally.number(place));
+        Some(NotedCall { site, callee, is_jump, depth })
+    }
+
+    /// Returns the file and the address as linked for the low half of an address in memory.
+    fn linked_by_half(&self, address: u32) -> Option<(usize, u64)> {
+        self.files.iter().rev().find_map(|file| {
             let start = file.range.start;
-            let address = start.wrapping_add(target.wrapping_sub(start as u32).into());
+            let address = start.wrapping_add(address.wrapping_sub(start as u32).into());
             file.range.contains(&address).then(|| (file.module, address.wrapping_sub(file.bias)))
-        });
-        Some([(file.module, site.at), callee?])
+        })
     }
 
     /// Returns the file and the address as linked for an address in memory.
@@ -559,8 +572,7 @@ impl ProgramImage {
 
     /// Returns the counts by file.
     fn counted(&self, shared: &SharedMemory) -> Vec<SiteCounts> {
-        let blocks = 0..self.users.len() as u32;
-        let used: Vec<u64> = blocks
+        let used: Vec<u64> = (0..self.used_blocks)
             .map(|block| self.block_offset(block))
             .filter(|offset| shared.has_data(&(*offset..offset + self.block_length)))
             .collect();
@@ -618,10 +630,7 @@ impl ProgramImage {
         let plan = &modules.get(file.module).plan;
         for (index, (calls, first)) in counted.direct {
             let site = &plan.direct[index];
-            let callee = match site.slot {
-                None => Some((file.module, site.target)),
-                Some(slot) => self.callee_of_slot(file, slot, modules, tally),
-            };
+            let callee = self.callee_of(file, site, modules, tally);
             tally.add((file.module, site.at), callee, calls, first);
         }
         for ((index, target), (calls, first)) in counted.indirect {
@@ -637,14 +646,15 @@ impl ProgramImage {
         }
     }
 
-    /// Returns the function that a slot leads to: by the address in the program, or by its name.
-    fn callee_of_slot(
+    /// Returns the callee of a direct site. A slot leads to a function by the address in the program, or by its name.
+    fn callee_of(
         &self,
         file: &FileInMemory,
-        slot: u64,
+        site: &DirectSite,
         modules: &PlannedModules,
         tally: &mut CallTally,
     ) -> Option<(usize, u64)> {
+        let Some(slot) = site.slot else { return Some((file.module, site.target)) };
         let callee = modules.get(file.module).plan.slots.get(&slot)?;
         // The dynamic linker finds it at the first call. Until then the slot leads to a linkage stub of its own file.
         let resolved = file.resolved.get(&slot).filter(|address| !file.range.contains(address));

@@ -13,9 +13,9 @@
 //! All numbers are LEB128; each address is stored as the distance from the one before.
 
 use super::elf::PlannedFile;
-use super::sites::{DirectForm, DirectSite, IndirectSite, RefusedSites, Trait, in_one_page};
+use super::sites::{DirectForm, DirectSite, FastMap, IndirectSite, RefusedSites, Trait, in_one_page};
 use super::windows::{KeptWindow, window_again};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 const TRAITS: [Trait; 4] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory, Trait::ReadsMappings];
@@ -143,7 +143,7 @@ pub(super) fn write(plan: &PlanDecisions<'_>) -> Vec<u8> {
 pub(super) fn read(
     kept: &[u8],
     image: &PlannedFile<'_>,
-    stubs: &HashMap<u64, u64>,
+    stubs: &FastMap<u64, u64>,
     has_slot: &dyn Fn(u64) -> bool,
 ) -> Option<KeptPlan> {
     let mut from = NumberReader { bytes: kept, last: 0 };
@@ -196,7 +196,7 @@ pub(super) fn read(
 fn direct_site(
     image: &PlannedFile<'_>,
     (at, form): (u64, DirectForm),
-    stubs: &HashMap<u64, u64>,
+    stubs: &FastMap<u64, u64>,
     has_slot: &dyn Fn(u64) -> bool,
 ) -> Option<DirectSite> {
     let bytes = at..at.checked_add(form.length())?;

@@ -10,7 +10,7 @@
 //!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
 //! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
-//! - `trace` has windows of time in which stubs note calls in their order
+//! - `trace` has windows of time in which stubs note calls in their order; `sequence` adds the returns between them
 //! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
 //!
 //! docs/recording.md says what a user should know.
@@ -36,6 +36,7 @@ mod plan_cache;
 mod release;
 mod room;
 mod rooms;
+mod sequence;
 mod shared;
 mod sites;
 mod standstill;

@@ -28,12 +28,12 @@ use super::frames::UnwindTables;
 use super::kept_plan::{self, PlanDecisions};
 use super::plan_cache::PlanCache;
 use super::sites::{
-    CodeAddresses, DirectForm, DirectSite, IndirectSite, RefusedSites, SlotCallee, TextSegment, Trait,
-    in_one_page,
+    CodeAddresses, DirectForm, DirectSite, FastMap, IndirectSite, RefusedSites, SlotCallee, TextSegment,
+    Trait, in_one_page,
 };
 use super::sweep::{DirectBranch, Sweep};
 use super::windows::{FoundSite, WindowChoice};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The changes in a file.
@@ -45,9 +45,9 @@ pub(super) struct SitePlan {
     /// Direct sites: calls first, then the others.
     pub(super) direct: Vec<DirectSite>,
     pub(super) indirect: Vec<IndirectSite>,
-    pub(super) slots: HashMap<u64, SlotCallee>,
+    pub(super) slots: FastMap<u64, SlotCallee>,
     /// Functions that other files can call by name, with their addresses.
-    pub(super) exports: HashMap<String, u64>,
+    pub(super) exports: FastMap<String, u64>,
     /// First bytes of functions, in ascending order.
     pub(super) functions: Vec<u64>,
     pub(super) build_id: Option<String>,
@@ -211,7 +211,7 @@ impl SitePlan {
     fn direct_site(
         &self,
         branch: &DirectBranch,
-        stubs: &HashMap<u64, u64>,
+        stubs: &FastMap<u64, u64>,
         flags: &mut LiveFlags<'_, '_>,
     ) -> Result<Option<DirectSite>, &'static str> {
         let DirectBranch { at, form, target } = *branch;

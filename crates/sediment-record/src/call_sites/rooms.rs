@@ -9,7 +9,6 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::sites::PAGE;
 use super::stubs::{StubPlacement, Stubs, size};
-use crate::tracing::system::MappedWords;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
@@ -48,10 +47,8 @@ pub(super) struct StubRoom {
     /// Offsets in a block for the counters of the next file, and their end.
     counters: Range<u64>,
     stubs: Vec<PlacedStubs>,
-    /// True if its stubs have hooks.
+    /// True if its stubs can note calls.
     is_traced: bool,
-    /// The recorder's mapping of the same memory, after hooks were switched.
-    words: Option<MappedWords>,
 }
 
 /// Stubs of a file that were found in a room, or made there.
@@ -91,22 +88,7 @@ impl StubRoom {
         shared: &mut SharedMemory,
     ) -> io::Result<Self> {
         let offset = shared.take(length)?;
-        Ok(Self { offset, length, used: 0, counters, stubs: Vec::new(), is_traced, words: None })
-    }
-
-    /// Switches all hooks.
-    fn switch_hooks(&mut self, are_open: bool, shared: &SharedMemory) -> io::Result<()> {
-        let words = match self.words.take() {
-            Some(words) => words,
-            None => shared.words(&(self.offset..self.offset + self.length))?,
-        };
-        for placed in &self.stubs {
-            for hook in &placed.stubs.hooks {
-                words.store(placed.at + u64::from(hook.at), hook.words[usize::from(are_open)]);
-            }
-        }
-        self.words = Some(words);
-        Ok(())
+        Ok(Self { offset, length, used: 0, counters, stubs: Vec::new(), is_traced })
     }
 
     /// Returns the room for a mapping at an address.
@@ -179,7 +161,7 @@ pub(super) type SharedRoom = Rc<RefCell<StubRoom>>;
 /// All rooms that programs use, or may use next.
 #[derive(Debug)]
 pub(super) struct StubRooms {
-    /// True if stubs have hooks.
+    /// True if stubs can note calls.
     are_traced: bool,
     /// By number of the program's file, and distance of the room from it; the most recently used one is last.
     of_programs: Vec<(usize, u64, SharedRoom)>,
@@ -223,14 +205,6 @@ impl StubRooms {
         let room = Rc::new(RefCell::new(room));
         self.of_libraries.push(Rc::clone(&room));
         Ok(room)
-    }
-
-    /// Makes the stubs of all programs note calls, or stop noting them.
-    pub(super) fn switch_hooks(&self, are_open: bool, shared: &SharedMemory) -> io::Result<()> {
-        let of_programs = self.of_programs.iter().map(|(.., room)| room);
-        of_programs
-            .chain(&self.of_libraries)
-            .try_for_each(|room| room.borrow_mut().switch_hooks(are_open, shared))
     }
 
     /// Releases the memory of rooms that no program uses, except for those that the next program may use.

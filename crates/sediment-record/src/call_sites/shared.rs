@@ -2,7 +2,6 @@
 //! The memory that the recorder shares with the recorded programs: a file without a name, of which programs map parts.
 //! The counts of a program stay there, however it ends.
 
-use crate::tracing::system::MappedWords;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{Pid, Whence, lseek};
@@ -79,11 +78,6 @@ impl SharedMemory {
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
-    }
-
-    /// Maps a part into the recorder's own memory.
-    pub(super) fn words(&self, part: &Range<u64>) -> io::Result<MappedWords> {
-        MappedWords::new(&self.file, part.start, part.end - part.start)
     }
 
     pub(super) fn number(&self, offset: u64) -> u32 {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call sites, and the parts of a file that belong to them.
 
+use foldhash::fast::RandomState;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// Bytes of a page; the bytes of a site are in one page.
 pub(super) const PAGE: u64 = 4096;
+
+/// Map that is looked up for each site of a file.
+pub(super) type FastMap<K, V> = HashMap<K, V, RandomState>;
 
 /// Form of a direct site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

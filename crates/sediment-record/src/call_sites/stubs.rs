@@ -16,28 +16,29 @@
 //!                                    jmp  *target
 //! ```
 //!
-//! If calls are traced, each of these stubs has a hook of 5 bytes: an instruction without effect or, during a window of
-//! the trace, a call of the code that notes the call. `trace` switches it by one aligned store while programs run.
+//! If calls are traced, each of these stubs also compares the number of calls that its thread must still note with 0,
+//! and calls the code that notes the call if it is not 0.
 
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
 use super::copies::CodeCopy;
 use super::counters::{
-    EVENTS, FileCounters, KEPT_EVENTS, PROBES, RECORD_BYTES, TARGET_BITS, TARGET_BYTES, TARGETS, TRACED,
+    EVENT_BYTES, EVENTS, FileCounters, MOST_EVENTS, PROBES, RECORD_BYTES, TARGET_BITS, TARGET_BYTES, TARGETS,
+    TO_NOTE,
 };
 use super::notice;
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE};
 use super::writer::{
-    CodeWriter, JUMP_CARRY, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RCX, TooFar, distance, load_shared,
+    CodeWriter, Hole, JUMP_CARRY, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RCX, TooFar, distance, load_shared,
     offset,
 };
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
-/// Bytes of a stub for a direct call, and for another direct site; then the same with a hook.
+/// Bytes of a stub for a direct call, and for another direct site; then the same if calls are traced.
 const DIRECT_BYTES: [u64; 2] = [24, 40];
-const HOOKED_BYTES: [u64; 2] = [32, 48];
+const TRACED_BYTES: [u64; 2] = [48, 72];
 
 /// Place of a file, its stubs and its counters.
 #[derive(Debug, Clone, Copy)]
@@ -51,33 +52,17 @@ pub(super) struct StubPlacement {
     pub(super) notice: Option<u64>,
     /// Address of the state that this call reports, as linked: 0 after libraries have been loaded or unloaded.
     pub(super) state: Option<u64>,
-    /// True if the stubs have hooks.
+    /// True if the stubs can note calls.
     pub(super) is_traced: bool,
 }
 
-/// Place in a stub at which a call can be noted.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Hook {
-    /// Offset in the stubs, a multiple of 8.
-    pub(super) at: u32,
-    /// Index of the site: direct sites come first, then indirect ones.
-    pub(super) site: u32,
-    /// The word at this place without and with the call.
-    pub(super) words: [u64; 2],
-}
-
-impl Hook {
-    /// Bytes of the hook.
-    pub(super) const LENGTH: u32 = 5;
-
-    fn new(at: u64, site: u64, target: u64, code: &[u8]) -> Option<Self> {
-        let without: [u8; 8] = *code.get(at as usize..)?.first_chunk()?;
-        let mut with = without;
-        with[0] = 0xe8;
-        with[1..5].copy_from_slice(&distance(target, at + u64::from(Self::LENGTH)).ok()?);
-        let words = [without, with].map(u64::from_le_bytes);
-        Some(Self { at: at as u32, site: site as u32, words })
-    }
+/// Places of the stubs, by which a noted call shows its site.
+#[derive(Debug, Clone, Default)]
+struct NotingPlaces {
+    /// Offsets of the stubs of direct calls, and of those of other direct sites.
+    first: [u32; 2],
+    /// By indirect site: the offset to which the code that notes its call returns. Sites without stubs are left out.
+    indirect: Vec<(u32, u32)>,
 }
 
 /// Stubs of a file, and the changes that lead to them.
@@ -87,8 +72,7 @@ pub(super) struct Stubs {
     /// Positions of distances in the stubs that lead to the file.
     outside: Vec<u32>,
     pub(super) changes: Changes,
-    /// The hooks, by their offsets.
-    pub(super) hooks: Vec<Hook>,
+    noting: NotingPlaces,
     /// Number of sites that stay unchanged because they are too far away.
     pub(super) too_far: u64,
     /// True after the changes were made in a process.
@@ -110,17 +94,17 @@ pub(super) fn size(plan: &SitePlan) -> u64 {
     let calls = plan.calls() as u64;
     let others = plan.direct.len() as u64 - calls;
     let indirect: u64 = plan.indirect.iter().map(longest).sum();
-    let [call_bytes, other_bytes] = HOOKED_BYTES;
+    let [call_bytes, other_bytes] = TRACED_BYTES;
     (COMMON_BYTES + calls * call_bytes + others * other_bytes + indirect).next_multiple_of(4096)
 }
 
 /// Largest number of bytes of the code that all stubs of a file share.
-const COMMON_BYTES: u64 = 1536;
+const COMMON_BYTES: u64 = 1664;
 
 /// Largest number of bytes of the stub of an indirect site.
 fn longest(site: &IndirectSite) -> u64 {
     let program = site.before.bytes.len() + site.load.bytes.len() + site.go.bytes.len();
-    program as u64 + 128
+    program as u64 + 152
 }
 
 impl Stubs {
@@ -141,6 +125,7 @@ impl Stubs {
         let [call_bytes, other_bytes] = placement.direct_bytes();
         let (first_call, first_other) = (common.slots, common.slots + call_bytes * calls as u64);
         let end = first_other + other_bytes * (plan.direct.len() - calls) as u64;
+        made.noting.first = [first_call, first_other].map(|at| (at - placement.stubs) as u32);
         // Bytes that are not written below are never executed.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
         let mut stub = CodeWriter::new(room);
@@ -180,10 +165,6 @@ impl Stubs {
         let from = (at - placement.stubs) as usize;
         code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
         code.outside.extend(stub.outside.iter().map(|place| from as u32 + place));
-        if let Some(trace) = common.trace.as_ref().filter(|_| site.form.is_call()) {
-            let target = trace.direct - placement.stubs;
-            self.hooks.extend(Hook::new(from as u64, index as u64, target, &code.bytes));
-        }
         // The opcode of a plain call or jump is kept.
         let stays = match site.form {
             DirectForm::Call | DirectForm::Jump => 1,
@@ -219,14 +200,10 @@ impl Stubs {
         let (before, led_outside) = (code.bytes.len(), code.outside.len());
         let at = code.here();
         let done = indirect(code, site, record, placement, common)
-            .and_then(|hook| Ok((hook, changed_window(site, placement.bias, at)?)));
+            .and_then(|noting| Ok((noting, changed_window(site, placement.bias, at)?)));
         match done {
-            Ok((hook, changed)) => {
-                if let Some((hook, trace)) = hook.zip(common.trace.as_ref()) {
-                    let site = (first + index) as u64;
-                    let target = trace.indirect - placement.stubs;
-                    self.hooks.extend(Hook::new(hook as u64, site, target, &code.bytes));
-                }
+            Ok((noting, changed)) => {
+                self.noting.indirect.extend(noting.map(|offset| (offset as u32, index as u32)));
                 let change = SiteChange {
                     at: site.window.start,
                     site: (first + index) as u32,
@@ -255,12 +232,29 @@ impl Stubs {
             code,
             outside: self.outside.clone(),
             changes,
-            hooks: self.hooks.clone(),
+            noting: self.noting.clone(),
             too_far: self.too_far,
             was_used: Cell::new(false),
             prepared: OnceCell::new(),
             copy: OnceCell::new(),
         })
+    }
+
+    /// Returns the site whose stub noted a call, by the offset to which the noting code returned: direct sites come
+    /// first, then indirect ones.
+    pub(super) fn noting_site(&self, plan: &SitePlan, offset: u32) -> Option<usize> {
+        let calls = plan.calls();
+        let [first_call, first_other] = self.noting.first;
+        let numbered = |first: u32, bytes: u64| Some((offset.checked_sub(first)? / bytes as u32) as usize);
+        let [call_bytes, other_bytes] = TRACED_BYTES;
+        if let Some(other) = numbered(first_other, other_bytes) {
+            let direct = Some(calls + other).filter(|site| *site < plan.direct.len());
+            return direct.or_else(|| {
+                let found = self.noting.indirect.binary_search_by_key(&offset, |(at, _)| *at).ok()?;
+                Some(plan.direct.len() + self.noting.indirect[found].1 as usize)
+            });
+        }
+        numbered(first_call, call_bytes).filter(|site| *site < calls)
     }
 }
 
@@ -288,7 +282,7 @@ struct NotingCode {
 
 impl StubPlacement {
     fn direct_bytes(&self) -> [u64; 2] {
-        if self.is_traced { HOOKED_BYTES } else { DIRECT_BYTES }
+        if self.is_traced { TRACED_BYTES } else { DIRECT_BYTES }
     }
 }
 
@@ -299,8 +293,8 @@ impl SharedCode {
         let number_call = code.here();
         // The third instruction in the second part of a stub is a call of this routine.
         let [call_bytes, other_bytes] = placement.direct_bytes();
-        let hook = if placement.is_traced { Hook::LENGTH.into() } else { 0 };
-        number(code, slots + hook + 22, call_bytes, firsts)?;
+        let behind_first = if placement.is_traced { 22 + MUST_NOTE_BYTES } else { 22 };
+        number(code, slots + behind_first, call_bytes, firsts)?;
         code.align(16);
         let number_other = code.here();
         let others = slots + call_bytes * calls;
@@ -366,22 +360,44 @@ fn number(code: &mut CodeWriter, behind_first: u64, step: u64, firsts: u64) -> R
     Ok(())
 }
 
-/// Notes the call whose hook calls this, with its target in r11 if it is indirect.
+/// Bytes of the instructions of [`must_note`].
+const MUST_NOTE_BYTES: u64 = 11;
+
+/// Jumps ahead if the thread must note calls.
+fn must_note(code: &mut CodeWriter) -> Hole {
+    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[TO_NOTE], 0
+    code.put(&offset(TO_NOTE));
+    code.put(&[0]);
+    code.ahead(JUMP_NOT_EQUAL)
+}
+
+/// Notes the call whose stub calls this, with its target in r11 if it is indirect.
 fn note_call(code: &mut CodeWriter, is_indirect: bool) {
     code.put(&[0x50, 0x51]); // push rax; push rcx
+    code.put(&[0x65, 0x8b, 0x0c, 0x25]); // mov ecx, gs:[TO_NOTE]
+    code.put(&offset(TO_NOTE));
+    code.put(&[0x83, 0xe9, 1]); // sub ecx, 1
+    let out = code.ahead(JUMP_CARRY);
+    // Threads that share a block may disagree about the number; none of them leaves the table.
+    code.put(&[0x81, 0xe1]); // and ecx, MOST_EVENTS - 1
+    code.put(&offset(MOST_EVENTS - 1));
+    let scale = EVENT_BYTES.trailing_zeros() as u8;
+    code.put(&[0xc1, 0xe1, scale]); // shl ecx
     code.put(&[0x8b, 0x44, 0x24, 16]); // mov eax, [rsp+16]
-    code.put(&[0x65, 0x8b, 0x0c, 0x25]); // mov ecx, gs:[TRACED]
-    code.put(&offset(TRACED));
-    code.put(&[0x81, 0xe1]); // and ecx, KEPT_EVENTS - 1
-    code.put(&offset(KEPT_EVENTS - 1));
-    code.put(&[0x65, 0x48, 0x89, 0x04, 0xcd]); // mov gs:[rcx*8 + EVENTS], rax
+    code.put(&[0x65, 0x89, 0x81]); // mov gs:[rcx + EVENTS], eax
     code.put(&offset(EVENTS));
     if is_indirect {
-        code.put(&[0x65, 0x44, 0x89, 0x1c, 0xcd]); // mov gs:[rcx*8 + EVENTS + 4], r11d
+        code.put(&[0x65, 0x44, 0x89, 0x99]); // mov gs:[rcx + EVENTS + 4], r11d
         code.put(&offset(EVENTS + 4));
     }
-    code.put(&[0x65, 0xff, 0x04, 0x25]); // inc dword gs:[TRACED]
-    code.put(&offset(TRACED));
+    code.put(&[0x8d, 0x44, 0x24, 24]); // lea eax, [rsp+24]
+    code.put(&[0x65, 0x89, 0x81]); // mov gs:[rcx + EVENTS + 8], eax
+    code.put(&offset(EVENTS + 8));
+    code.put(&[0xc1, 0xe9, scale]); // shr ecx
+    // The call is complete before it counts.
+    code.put(&[0x65, 0x89, 0x0c, 0x25]); // mov gs:[TO_NOTE], ecx
+    code.put(&offset(TO_NOTE));
+    code.land(&out);
     code.put(&[0x59, 0x58, 0xc3]); // pop rcx; pop rax; ret
 }
 
@@ -447,13 +463,12 @@ fn direct(
     placement: &StubPlacement,
     common: &SharedCode,
 ) -> Result<(), TooFar> {
-    if common.trace.is_some() {
-        code.put(NOTHING[Hook::LENGTH as usize]);
-    }
     code.put(&[0x65, 0x48, 0x83, 0x2c, 0x25]); // sub qword gs:[count], 1
     code.put(&offset(placement.counters.at + 8 * index));
     code.put(&[1]);
     let first = code.ahead(JUMP_CARRY);
+    let numbered = code.bytes.len();
+    let noting = common.trace.as_ref().map(|trace| (must_note(code), trace.direct));
     let go = code.bytes.len();
     let target = site.target.wrapping_add(placement.bias);
     match (site.form, common.wait) {
@@ -464,15 +479,40 @@ fn direct(
         _ => code.jump(target)?,
     }
     code.land(&first);
-    if site.form == DirectForm::Call {
-        code.call(common.number_call)?;
-    } else {
-        code.put(&BELOW_RED_ZONE);
-        code.call(common.number_other)?;
-        code.put(&ABOVE_RED_ZONE);
+    let number = if site.form == DirectForm::Call { common.number_call } else { common.number_other };
+    call_aside(code, site.form, number)?;
+    code.back(JUMP_SHORT, numbered);
+    if let Some((must_note, note)) = noting {
+        code.land(&must_note);
+        call_aside(code, site.form, note)?;
+        code.back(JUMP_SHORT, go);
     }
-    code.back(JUMP_SHORT, go);
     Ok(())
+}
+
+/// Calls a routine of the shared code in the stub of a direct site.
+fn call_aside(code: &mut CodeWriter, form: DirectForm, routine: u64) -> Result<(), TooFar> {
+    if form == DirectForm::Call {
+        return code.call(routine);
+    }
+    code.put(&BELOW_RED_ZONE);
+    code.call(routine)?;
+    code.put(&ABOVE_RED_ZONE);
+    Ok(())
+}
+
+/// Bytes on the stack of a noted call between the stack pointer that it has and the caller's at the call or jump.
+pub(super) fn noted_depth(plan: &SitePlan, site: usize) -> u32 {
+    const WORD: u64 = 8;
+    let depth = match plan.direct.get(site) {
+        Some(site) if site.form == DirectForm::Call => WORD,
+        Some(site) => RED_ZONE as u64 + if site.form.is_call() { WORD } else { 0 },
+        None => match plan.indirect.get(site - plan.direct.len()) {
+            Some(site) if site.is_tail => RED_ZONE as u64 + WORD,
+            _ => 2 * WORD,
+        },
+    };
+    depth as u32
 }
 
 /// Bytes of the longest instruction of a direct site.
@@ -507,7 +547,8 @@ fn changed_site(
     }
 }
 
-/// Writes the stub of an indirect site, and returns the position of its hook.
+/// Writes the stub of an indirect site. Returns the offset to which the code that notes its call returns, if calls are
+/// traced.
 fn indirect(
     code: &mut CodeWriter,
     site: &IndirectSite,
@@ -522,12 +563,8 @@ fn indirect(
     }
     code.put(&[0x41, 0x53]); // push r11
     code.moved(&site.load, bias)?;
-    let hook = common.trace.is_some().then(|| {
-        code.put(NOTHING[code.bytes.len().wrapping_neg() % 8]);
-        let at = code.bytes.len();
-        code.put(NOTHING[Hook::LENGTH as usize]);
-        at
-    });
+    let noting = common.trace.as_ref().map(|trace| (must_note(code), trace.indirect));
+    let noted = code.bytes.len();
     code.put(&[0x65, 0x4c, 0x39, 0x1c, 0x25]); // cmp gs:[key0], r11
     code.put(&offset(record));
     let second = code.ahead(JUMP_NOT_EQUAL);
@@ -551,7 +588,12 @@ fn indirect(
     code.put(&offset(record));
     code.call(common.count_target)?;
     code.back(JUMP_SHORT, out);
-    Ok(hook)
+    let Some((must_note, note)) = noting else { return Ok(None) };
+    code.land(&must_note);
+    code.call(note)?;
+    let returns = code.bytes.len();
+    code.back(JUMP_SHORT, noted);
+    Ok(Some(returns))
 }
 
 /// Instructions of 1 to 9 bytes without effect.

@@ -494,10 +494,7 @@ impl<'a> Supervisor<'a> {
                 self.common.skipped.add(Reason::LeftProcess, 0, "it could not map changed code");
             }
             if let Some(trace) = &mut self.trace {
-                if trace.is_open() {
-                    trace.keep(number, &image, &self.common);
-                }
-                trace.retire(number, &image, &self.common.modules, &mut self.tally);
+                trace.retire(number, &image, &self.common, &mut self.tally);
             }
             let weight = self.bursts.weight();
             image.retire(weight, &self.common.modules, &self.common.shared, &mut self.tally);

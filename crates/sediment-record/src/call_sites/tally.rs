@@ -25,8 +25,11 @@ pub(super) struct CallTally {
     outside: u64,
     /// Number of indirect calls for which there was no room to store the target.
     pub(super) without_target: u64,
-    /// Traced parts of runs, each of one thread: call sites and callees in order.
-    pub(super) trace: Vec<(u64, Vec<FileAddress>)>,
+    /// Traced parts of runs, each of one thread: numbers of the addresses that ran, in order.
+    pub(super) trace: Vec<(u64, Vec<u32>)>,
+    /// Addresses in traced parts of runs, by their numbers.
+    traced: Vec<FileAddress>,
+    numbers: BTreeMap<FileAddress, u32>,
     /// Number of calls by which the counts may be wrong.
     pub(super) uncertain: f64,
 }
@@ -43,6 +46,14 @@ impl CallTally {
             let kept = self.first.entry(callee).or_insert(first);
             *kept = (*kept).min(first);
         }
+    }
+
+    /// Returns the number of an address in traced parts of runs.
+    pub(super) fn number(&mut self, place: FileAddress) -> u32 {
+        *self.numbers.entry(place).or_insert_with(|| {
+            self.traced.push(place);
+            (self.traced.len() - 1) as u32
+        })
     }
 
     /// Makes the recording, and the traced parts of runs.
@@ -83,12 +94,12 @@ impl CallTally {
             recording.add_transfer(from, to, TransferKind::Call, u128::from(*count));
             calls += u128::from(*count);
         }
+        let traced: Vec<AddressId> = self.traced.iter().map(|place| id(&mut recording, *place)).collect();
         let mut steps = Vec::new();
         for (thread, places) in &self.trace {
             let thread = *thread;
             steps.push(Step::Gap { thread });
-            let places = places.iter().map(|place| id(&mut recording, *place));
-            steps.extend(places.map(|place| Step::Run { thread, place }));
+            steps.extend(places.iter().map(|place| Step::Run { thread, place: traced[*place as usize] }));
         }
         let (mut sites, mut refused) = (0u64, 0u64);
         for module in modules.all() {

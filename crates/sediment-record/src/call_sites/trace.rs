@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The trace contains parts of a run as calls in their order, from short windows of time.
 //!
-//! During a window, the hook of each stub calls code that notes the call in the block of its thread. A window opens and
-//! closes by one aligned store of 8 bytes for each hook, in memory that the programs share. No program stops, and no
-//! code of a file changes. The hook is always a single instruction of 5 bytes, so no thread is ever between its old and
-//! its new bytes. The longer the recording takes, the rarer are the windows; there are none between bursts.
+//! In a window, each thread notes its calls in its block of counters, up to a number. The stubs compare this number with
+//! 0, so a window opens and closes by one store for each block: no program stops, and no code changes. If the recorder is
+//! killed in a window, the threads stop after that number. The longer the recording takes, the rarer are the windows;
+//! there are none between bursts.
 
-use super::counters::KEPT_EVENTS;
 use super::image::{CommonParts, ProgramImage};
-use super::modules::PlannedModules;
+use super::sequence::{CallEvent, sequence};
 use super::tally::CallTally;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 /// Length of a window, and initial time from the end of one to the beginning of the next.
 const WINDOW: Duration = Duration::from_millis(1);
-const GAP: Duration = Duration::from_millis(2);
-/// Number of calls in a window that its thread may overwrite while they are read; and number of calls kept from all
-/// windows.
-const MARGIN: u32 = 32;
+const GAP: Duration = Duration::from_micros(200);
+/// Number of calls kept from all windows.
 const MOST_CALLS: usize = 1 << 21;
 
 /// Windows of a recording.
@@ -30,8 +27,8 @@ pub(super) struct CallTrace {
     gap: Duration,
     /// Number of windows.
     number: u32,
-    /// Number of calls that a block had noted when the window opened, by image and block.
-    noted: HashMap<(usize, u32), u32>,
+    /// Image and block of the threads that note calls.
+    noting: BTreeSet<(usize, u32)>,
     windows: Vec<TracedWindow>,
     calls: usize,
 }
@@ -42,7 +39,7 @@ struct TracedWindow {
     number: u32,
     image: usize,
     block: u32,
-    calls: Vec<u64>,
+    calls: Vec<CallEvent>,
 }
 
 impl CallTrace {
@@ -53,7 +50,7 @@ impl CallTrace {
             turned: now.checked_sub(GAP).unwrap_or(now),
             gap: GAP,
             number: 0,
-            noted: HashMap::new(),
+            noting: BTreeSet::new(),
             windows: Vec::new(),
             calls: 0,
         }
@@ -85,11 +82,10 @@ impl CallTrace {
             self.thin();
         }
         for (number, image) in numbered(images) {
-            let noted = image.noted(&common.shared).into_iter();
-            self.noted.extend(noted.map(|(block, count)| ((number, block), count)));
+            let blocks = image.begin_noting(&common.shared).into_iter();
+            self.noting.extend(blocks.map(|block| (number, block)));
         }
-        // Without a mapping, nothing is traced.
-        self.is_open = common.rooms.switch_hooks(true, &common.shared).is_ok();
+        self.is_open = true;
         self.turned = now;
     }
 
@@ -101,11 +97,10 @@ impl CallTrace {
     }
 
     fn close(&mut self, images: &[Option<ProgramImage>], common: &CommonParts) {
-        let _ = common.rooms.switch_hooks(false, &common.shared);
         for (number, image) in numbered(images) {
             self.keep(number, image, common);
         }
-        self.noted.clear();
+        self.noting.clear();
         self.number += 1;
         self.is_open = false;
         self.turned = Instant::now();
@@ -124,17 +119,15 @@ impl CallTrace {
         self.gap *= 2;
     }
 
-    /// Stores the calls that the threads of a program have noted since the window opened.
-    pub(super) fn keep(&mut self, number: usize, image: &ProgramImage, common: &CommonParts) {
-        for (block, count) in image.noted(&common.shared) {
-            let before = self.noted.insert((number, block), count).unwrap_or(0);
-            let kept = count.wrapping_sub(before).min(KEPT_EVENTS as u32 - MARGIN);
-            if kept < 2 || self.calls >= 2 * MOST_CALLS {
+    /// Stores the calls that the threads of a program have noted in the open window.
+    fn keep(&mut self, number: usize, image: &ProgramImage, common: &CommonParts) {
+        let own: Vec<(usize, u32)> = self.noting.range((number, 0)..=(number, u32::MAX)).copied().collect();
+        for (image_number, block) in own {
+            self.noting.remove(&(image_number, block));
+            let calls = image.end_noting(block, &common.shared);
+            if calls.len() < 2 || self.calls >= 2 * MOST_CALLS {
                 continue;
             }
-            let ring = image.noted_calls(block, &common.shared);
-            let place = |back: u32| count.wrapping_sub(back) as usize % ring.len();
-            let calls: Vec<u64> = (1..=kept).rev().map(|back| ring[place(back)]).collect();
             self.calls += calls.len();
             self.windows.push(TracedWindow { number: self.number, image: number, block, calls });
         }
@@ -145,17 +138,21 @@ impl CallTrace {
         &mut self,
         number: usize,
         image: &ProgramImage,
-        modules: &PlannedModules,
+        common: &CommonParts,
         tally: &mut CallTally,
     ) {
+        self.keep(number, image, common);
         let windows = std::mem::take(&mut self.windows).into_iter();
         let (own, others): (Vec<_>, Vec<_>) = windows.partition(|window| window.image == number);
         self.windows = others;
+        let mut known = HashMap::new();
         for TracedWindow { block, calls, .. } in own {
             let thread = (number as u64) << 32 | u64::from(block);
-            let places = calls.iter().filter_map(|call| image.noted_call(*call, modules, tally)).flatten();
-            let places = places.collect();
-            tally.trace.push((thread, places));
+            let ran = sequence(&calls, |event| {
+                let find = || image.noted_call(event, &common.modules, tally);
+                *known.entry((event.stub, event.target)).or_insert_with(find)
+            });
+            tally.trace.push((thread, ran));
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::elf::PlannedFile;
 use super::frames::{CodeUnit, UnwindTables};
 use super::sites::{
-    CodeAddresses, DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode, SlotCallee,
+    CodeAddresses, DirectForm, DirectSite, FastMap, IndirectSite, JUMP, RED_ZONE, RelocatedCode, SlotCallee,
     in_one_page,
 };
 use super::sweep::{IndirectBranch, Sweep};
@@ -12,7 +12,6 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, Encoder, FlowControl, Instruction, InstructionInfoFactory, MemoryOperand,
     Mnemonic, OpKind, Register,
 };
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Result of examining an indirect call or jump.
@@ -42,7 +41,7 @@ impl WindowChoice<'_, '_> {
     pub(super) fn site(
         &mut self,
         indirect: &IndirectBranch,
-        slots: &HashMap<u64, SlotCallee>,
+        slots: &FastMap<u64, SlotCallee>,
     ) -> Result<FoundSite, &'static str> {
         let last = decode(self.image, indirect.at).ok_or("calls that cannot be read")?;
         if let Some(target) = indirect.short_to {
@@ -232,7 +231,7 @@ fn condition(code: &[u8], instruction: &Instruction) -> Option<MovedStep> {
 fn through_slot(
     last: &Instruction,
     indirect: &IndirectBranch,
-    slots: &HashMap<u64, SlotCallee>,
+    slots: &FastMap<u64, SlotCallee>,
 ) -> Option<DirectSite> {
     if indirect.length != 6 || !last.is_ip_rel_memory_operand() || last.segment_prefix() != Register::None {
         return None;

@@ -20,10 +20,10 @@ use sediment_process::inherited::ignores_sigpipe;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -73,42 +73,28 @@ pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal) };
 }
 
-/// Memory of a file that other processes have mapped too.
-#[derive(Debug)]
-pub(crate) struct MappedWords {
-    start: *const AtomicU64,
-    count: usize,
-}
-
-impl MappedWords {
-    /// Maps a range of whole pages of a file that does not shrink.
-    pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
-        let (rights, length) = (libc::PROT_READ | libc::PROT_WRITE, length as usize);
-        let file = file.as_raw_fd();
-        // SAFETY: new memory, at an address that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, file, offset as libc::off_t)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+/// False if the kernel says that it has no branch records of calls in user code.
+pub(crate) fn may_record_branches() -> bool {
+    /// Words of struct perf_event_attr (PERF_ATTR_SIZE_VER5).
+    const WORDS: usize = 14;
+    /// PERF_FLAG_FD_CLOEXEC.
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let mut wanted = [0u64; WORDS];
+    wanted[0] = (size_of::<[u64; WORDS]>() as u64) << 32; // type: hardware, size
+    wanted[1] = 4; // config: branch instructions
+    wanted[2] = 1 << 20; // sample period
+    wanted[3] = 1 << 11; // sample type: branch records
+    wanted[5] = 1 | 1 << 5 | 1 << 6; // disabled, without kernel and hypervisor
+    wanted[9] = 1 | 1 << 4; // branches in user code, calls
+    // SAFETY: the kernel reads exactly as many bytes as the structure says it has.
+    let file = unsafe { libc::syscall(libc::SYS_perf_event_open, wanted.as_ptr(), 0, -1, -1, CLOSE_ON_EXEC) };
+    match Errno::result(file) {
+        Ok(file) => {
+            // SAFETY: the new file belongs to nobody else.
+            drop(unsafe { OwnedFd::from_raw_fd(file as i32) });
+            true
         }
-        Ok(Self { start: start.cast(), count: length / size_of::<AtomicU64>() })
-    }
-
-    /// Stores a word atomically at an offset that is a multiple of 8.
-    pub(crate) fn store(&self, at: u64, word: u64) {
-        let index = at as usize / size_of::<AtomicU64>();
-        assert!(at % 8 == 0 && index < self.count, "the word is none of the part");
-        // SAFETY: the word is in the mapped range and aligned.
-        let place = unsafe { &*self.start.add(index) };
-        place.store(word, Ordering::Release);
-    }
-}
-
-impl Drop for MappedWords {
-    fn drop(&mut self) {
-        // SAFETY: nobody else refers to this memory.
-        let _ = unsafe { libc::munmap(self.start.cast_mut().cast(), self.count * size_of::<AtomicU64>()) };
+        Err(error) => !matches!(error, Errno::ENOENT | Errno::ENODEV | Errno::EOPNOTSUPP | Errno::ENOSYS),
     }
 }
 
