@@ -25,6 +25,11 @@ bool is_often_called ();
 // Enables or runs the split of the current function if it `is_counted`, where GCC would not. Prevents a split that cannot be assembled.
 // Call it last, directly before bbpart: it changes the blocks.
 void split (bool is_counted);
+// On AArch64 linkers put a veneer in front of a jump of more than 128 MiB, which changes two registers, and is an indirect jump. So no value
+// may be in these registers between two parts of a function: call the first directly after bbpart. And targets of such jumps need a landing pad
+// (-mbranch-protection): call the second between the pass that orders blocks and the pass that places landing pads.
+void free_registers_of_veneers ();
+void mark_targets_of_veneers ();
 // Call it after the function is compiled.
 void end_split ();
 

@@ -36,10 +36,14 @@ const char early[] = "early+";
 const uint64_t most_arcs = 1 << 22;
 // Largest number of values that GCC keeps for a statement.
 const uint64_t most_values = 32;
+// Limit of the count of an arc, so that GCC's sums stay within 64 bits: that of a file, whose largest count has 32 bits.
+const uint64_t largest_count = UINT32_MAX;
+// From this time of a first call on, GCC takes the counters for corrupted, and fails.
+const uint64_t latest_time = INT_MAX / 2;
 // A function whose counters are all less is compiled without them. None of its blocks would be cold: see least_expected in flow.cc.
 const uint64_t least_executions = 8;
 // GCC's number of the counters of most frequent values, and of most frequent callees.
-const unsigned top = 3, callees = 4;
+const unsigned arcs = 0, top = 3, callees = 4, first = 7;
 
 // Folder of the file; its path is empty if there is none. It is removed at the exit of the compiler, also after an error.
 struct Folder
@@ -78,15 +82,16 @@ number (const std::string &text, int base, Number &value)
 
 typedef std::vector<std::pair<uint64_t, uint32_t>> Runs;
 
-// `COUNT` or `COUNT*NUMBER`
+// `COUNT` or `COUNT*NUMBER`, of a kind of counters.
 bool
-read_run (const std::string &item, Runs &runs)
+read_run (const std::string &item, unsigned kind, Runs &runs)
 {
   size_t times = item.find ('*');
   std::pair<uint64_t, uint32_t> run { 0, 1 };
   if (!number (item.substr (0, times), 10, run.first) || run.first >> 62
       || (times != std::string::npos && !number (item.substr (times + 1), 10, run.second)))
     return false;
+  run.first = std::min (run.first, kind == arcs ? largest_count : kind == first ? latest_time - 1 : run.first);
   runs.push_back (run);
   return true;
 }
@@ -133,9 +138,9 @@ read_variant (const std::string &line, Variant &variant)
   if (!number (line.substr (unit + 10, 8), 16, variant.graph))
     return false;
   // GCC's numbers.
-  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", 7 } };
+  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", first } };
   std::istringstream items (line.substr (graph + 1));
-  unsigned kind = 0;
+  unsigned kind = arcs;
   uint32_t next = 0;
   variant.runs.insert ({ kind, {} });
   for (std::string item; items >> item;)
@@ -149,7 +154,7 @@ read_variant (const std::string &line, Variant &variant)
 	if (kind == top && !(items >> item))
 	  return false;
       }
-    else if (kind == top ? !read_top (item, next, variant.tops) : !read_run (item, variant.runs[kind]))
+    else if (kind == top ? !read_top (item, next, variant.tops) : !read_run (item, kind, variant.runs[kind]))
       return false;
   return true;
 }
