@@ -453,6 +453,48 @@ split (bool is_counted)
     set_whole (why);
 }
 
+#ifdef GCC_AARCH64_H
+// Calls `on_block` for each block that control enters from the function's other part.
+template <typename OnBlock>
+static void
+for_each_entered_part (OnBlock on_block)
+{
+  basic_block block;
+  FOR_EACH_BB_FN (block, cfun)
+    {
+      edge before;
+      edge_iterator at;
+      bool is_entered = false;
+      FOR_EACH_EDGE (before, at, block->preds)
+	is_entered = is_entered || (before->flags & (EDGE_CROSSING | EDGE_ABNORMAL)) == EDGE_CROSSING;
+      if (is_entered)
+	on_block (block);
+    }
+}
+#endif
+
+void
+free_registers_of_veneers ()
+{
+#ifdef GCC_AARCH64_H
+  for_each_entered_part ([] (basic_block block) {
+    for (unsigned number : { R16_REGNUM, R17_REGNUM })
+      emit_insn_after (gen_rtx_CLOBBER (VOIDmode, gen_rtx_REG (DImode, number)), bb_note (block));
+  });
+#endif
+}
+
+void
+mark_targets_of_veneers ()
+{
+#ifdef GCC_AARCH64_H
+  for_each_entered_part ([] (basic_block block) {
+    if (LABEL_P (BB_HEAD (block)))
+      LABEL_PRESERVE_P (BB_HEAD (block)) = 1;
+  });
+#endif
+}
+
 // Finds the blocks of the current function to split off. `may_be_cold` is false for blocks that the caller knows too little about.
 template <typename May>
 static std::vector<bool>
@@ -562,6 +604,8 @@ apply_counts (const Counts &counts, bool &is_damaged)
   if (!node)
     return false;
   std::vector<GraphCounts> graphs = graphs_of (node, counts, is_damaged);
+  auto is_unexecuted = [] (const GraphCounts &graph) { return graph.is_unexecuted (); };
+  graphs.erase (std::remove_if (graphs.begin (), graphs.end (), is_unexecuted), graphs.end ());
   // Another build may number clones differently, so counts of any clone with an equal graph are also used.
   std::vector<GraphCounts> clones = counts.clones_beside (source_identity_of (node).name, is_damaged);
   if (graphs.empty () && clones.empty ())

@@ -26,6 +26,11 @@ bool is_often_called ();
 // If the function `is_counted`, splits it even if GCC by itself would not. Prevents a split that cannot be assembled. Call it last, directly
 // before bbpart, because it changes the blocks.
 void split (bool is_counted);
+// On AArch64 linkers put a veneer in front of a jump of more than 128 MiB, which changes two registers, and is an indirect jump. So no value
+// may be in these registers between two parts of a function: call the first directly after bbpart. And targets of such jumps need a landing pad
+// (-mbranch-protection): call the second between the pass that orders blocks and the pass that places landing pads.
+void free_registers_of_veneers ();
+void mark_targets_of_veneers ();
 // Restores options that `split` changed. Call it after the function is compiled.
 void end_split ();
 

@@ -36,11 +36,15 @@ const char early[] = "early+";
 const uint64_t most_arcs = 1 << 22;
 // Largest number of values that GCC keeps for a statement.
 const uint64_t most_values = 32;
+// Limit of the count of an arc, so that GCC's sums stay within 64 bits: that of a file, whose largest count has 32 bits.
+const uint64_t largest_count = UINT32_MAX;
+// From this time of a first call on, GCC takes the counters for corrupted, and fails.
+const uint64_t latest_time = INT_MAX / 2;
 // A function whose largest counter is smaller than this is compiled without counters. None of its blocks would be cold (see least_expected
 // in flow.cc).
 const uint64_t least_executions = 8;
-// GCC's numbers of two kinds of counters: most frequent values, and most frequent callees.
-const unsigned top = 3, callees = 4;
+// GCC's numbers of kinds of counters: arcs, most frequent values, most frequent callees, and first calls.
+const unsigned arcs = 0, top = 3, callees = 4, first = 7;
 
 // Temporary folder of the .gcda file; the path is empty if there is no folder. The folder is removed when the compiler exits, also after an
 // error.
@@ -83,13 +87,14 @@ typedef std::vector<std::pair<uint64_t, uint32_t>> Runs;
 
 // Parses `COUNT` or `COUNT*NUMBER`.
 bool
-read_run (const std::string &item, Runs &runs)
+read_run (const std::string &item, unsigned kind, Runs &runs)
 {
   size_t times = item.find ('*');
   std::pair<uint64_t, uint32_t> run { 0, 1 };
   if (!number (item.substr (0, times), 10, run.first) || run.first >> 62
       || (times != std::string::npos && !number (item.substr (times + 1), 10, run.second)))
     return false;
+  run.first = std::min (run.first, kind == arcs ? largest_count : kind == first ? latest_time - 1 : run.first);
   runs.push_back (run);
   return true;
 }
@@ -137,9 +142,9 @@ read_variant (const std::string &line, Variant &variant)
   if (!number (line.substr (unit + 10, 8), 16, variant.graph))
     return false;
   // GCC's numbers of the kinds of counters.
-  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", 7 } };
+  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", first } };
   std::istringstream items (line.substr (graph + 1));
-  unsigned kind = 0;
+  unsigned kind = arcs;
   uint32_t next = 0;
   variant.runs.insert ({ kind, {} });
   for (std::string item; items >> item;)
@@ -153,7 +158,7 @@ read_variant (const std::string &line, Variant &variant)
 	if (kind == top && !(items >> item))
 	  return false;
       }
-    else if (kind == top ? !read_top (item, next, variant.tops) : !read_run (item, variant.runs[kind]))
+    else if (kind == top ? !read_top (item, next, variant.tops) : !read_run (item, kind, variant.runs[kind]))
       return false;
   return true;
 }

@@ -203,14 +203,28 @@ Counts::of (const std::string &name, const std::string &file, bool &is_damaged) 
   return with_key (name + '\t' + file + '\t', is_damaged);
 }
 
+std::string
+Counts::totals () const
+{
+  const char line[] = "\t\t00000000\t1=";
+  // Of two numbers.
+  const size_t most = 64;
+  bool is_damaged = false;
+  std::string begin = text (header_length, std::min (length_, header_length + most), is_damaged);
+  begin = begin.substr (0, begin.find ('\n'));
+  return begin.compare (0, sizeof line - 1, line) ? "" : begin.substr (sizeof line - 1);
+}
+
 uint64_t
 Counts::executions () const
 {
-  const char line[] = "\t\t00000000\t1=";
-  const size_t most_digits = 20;
-  bool is_damaged = false;
-  std::string begin = text (header_length, std::min (length_, header_length + sizeof line - 1 + most_digits), is_damaged);
-  return begin.compare (0, sizeof line - 1, line) ? 0 : strtoull (begin.c_str () + sizeof line - 1, NULL, 10);
+  return strtoull (totals ().c_str (), NULL, 10);
+}
+
+bool
+Counts::lists_unexecuted () const
+{
+  return totals ().find (" 2=") != std::string::npos;
 }
 
 std::vector<GraphCounts>

@@ -20,6 +20,8 @@ struct GraphCounts
   std::vector<uint32_t> unknown;
   // Signatures by block number, also of blocks that were not executed.
   std::map<uint32_t, uint32_t> signatures;
+  // No recording executed the function, according to a line without blocks.
+  bool is_unexecuted () const { return !hash && blocks.empty () && unknown.empty (); }
 };
 
 // A file of counts: one line for each graph of a function, sorted by name. Reads only the parts of the file that a search needs.
@@ -37,6 +39,8 @@ public:
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // Sum of the executions of all functions; 0 if the file does not contain it.
   uint64_t executions () const;
+  // True if the file also lists functions that no recording executed.
+  bool lists_unexecuted () const;
   // Counts of all local functions with this name that link-time optimisation made visible and renamed, such as `name.lto_priv.0`.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
   // For the name of a clone, such as `name.constprop.0`: counts of all clones of the same kind and function, with any number. For other
@@ -44,6 +48,8 @@ public:
   std::vector<GraphCounts> clones_beside (const std::string &name, bool &is_damaged) const;
 
 private:
+  // The blocks of the first line, which has no name; empty if the file has no such line.
+  std::string totals () const;
   // Counts of the lines that begin with a key.
   std::vector<GraphCounts> with_key (const std::string &key, bool &is_damaged) const;
   // A piece of the file, read at its first use.

@@ -13,6 +13,7 @@
 #include "counters.h"
 #include "early.h"
 #include "padding.h"
+#include "unexecuted.h"
 #include "untrained.h"
 
 #include <algorithm>
@@ -286,6 +287,22 @@ public:
   }
 };
 
+const pass_data parts_pass = { RTL_PASS, "sediment_parts", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
+
+// Runs after bbpart.
+class PartsPass : public rtl_opt_pass
+{
+public:
+  explicit PartsPass (gcc::context *context) : rtl_opt_pass (parts_pass, context) {}
+  opt_pass *clone () final override { return new PartsPass (m_ctxt); }
+  bool gate (function *) final override { return is_counted; }
+  unsigned int execute (function *) final override
+  {
+    sediment::free_registers_of_veneers ();
+    return 0;
+  }
+};
+
 const pass_data padding_pass = { RTL_PASS, "sediment_padding", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
 // Runs before `alignments`, the pass that aligns loops and jump targets.
@@ -297,6 +314,7 @@ public:
   bool gate (function *) final override { return is_counted; }
   unsigned int execute (function *) final override
   {
+    sediment::mark_targets_of_veneers ();
     sediment::choose_padding (sediment::is_often_called ());
     return 0;
   }
@@ -385,6 +403,23 @@ after_counters ()
   catch (...)
     {
       inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without guesses for blocks that the training did not execute: out of memory");
+    }
+}
+
+// After the passes over the whole unit.
+void
+after_inlining (void *, void *)
+{
+  try
+    {
+      bool is_damaged = false;
+      sediment::optimise_for_size (*counts, is_damaged);
+      if (is_damaged)
+	note_functions_without_counts ("the file of block counts has damaged lines");
+    }
+  catch (...)
+    {
+      note_functions_without_counts ("out of memory");
     }
 }
 
@@ -537,10 +572,14 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, after_counters);
       register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
     }
+  if (counts)
+    register_callback (plugin->base_name, PLUGIN_ALL_IPA_PASSES_END, after_inlining, NULL);
   if (counts || marks_blocks || counters)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
+      register_pass_info behind { new PartsPass (g), "bbpart", 0, PASS_POS_INSERT_AFTER };
+      register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &behind);
       register_pass_info aligned { new PaddingPass (g), "alignments", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &aligned);
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes block counts of functions for compilers: GCC ([`counts`]) and clang ([`clusters`]).
 
+use sediment_core::binary::block_map::BlockMap;
+use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::error::{self, Error, ErrorCode};
 use sediment_core::profile::Profile;
 use sediment_core::profile::blocks::{BlockCounts, BlockUnit, OF_CLANG};
 use sediment_core::skipped::{Reason, Skipped};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 /// The first line of a file of counts.
@@ -21,6 +23,13 @@ const LARGEST: u128 = 1 << 40;
 /// executions of all functions. The reader is gcc-plugin/counts.cc.
 #[must_use]
 pub fn counts(profile: &Profile) -> (String, Skipped) {
+    counts_with(profile, &UnexecutedFunctions::default())
+}
+
+/// As [`counts`], with a line without blocks for each function that no recording executed. Their number is the count of
+/// block 2 in the first line.
+#[must_use]
+pub fn counts_with(profile: &Profile, unexecuted: &UnexecutedFunctions) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let functions = functions(profile, &mut skipped);
     let largest = functions.values().map(BlockCounts::largest).max().unwrap_or(0);
@@ -28,22 +37,84 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
         Ok(if largest > LARGEST { (count / (largest / LARGEST + 1)).max(1) } else { count })
     };
     // The plugin searches lines by byte order.
-    let lines: BTreeMap<String, &BlockCounts> =
-        functions.iter().map(|((name, file), blocks)| (format!("{name}\t{file}\t"), blocks)).collect();
+    let key = |name: &str, file: &str| format!("{name}\t{file}\t");
+    let mut lines: BTreeMap<String, Option<&BlockCounts>> =
+        unexecuted.0.iter().map(|(name, file)| (key(name, file), None)).collect();
+    lines.extend(functions.iter().map(|((name, file), blocks)| (key(name, file), Some(blocks))));
     let mut text = String::new();
     let mut executions: u128 = 0;
+    let mut has_counts = false;
     for (line, blocks) in &lines {
+        let Some(blocks) = blocks else {
+            let _ = writeln!(text, "{line}00000000\t");
+            continue;
+        };
         let Ok(scaled) = blocks.scaled(scale);
         for (hash, graph) in scaled.graphs().into_iter().filter(|(hash, _)| hash & OF_CLANG == 0) {
             let first = graph.seen.iter().find(|(block, _)| *block == 1);
             executions += first.map_or(0, |(_, count)| *count);
+            has_counts = true;
             let _ = writeln!(text, "{line}{hash:08x}\t{graph}");
         }
     }
-    if text.is_empty() {
+    if !has_counts {
         return (format!("{HEADER}\n"), skipped);
     }
-    (format!("{HEADER}\n\t\t00000000\t1={executions}\n{text}"), skipped)
+    let unexecuted = match unexecuted.0.len() {
+        0 => String::new(),
+        count => format!(" 2={count}"),
+    };
+    (format!("{HEADER}\n\t\t00000000\t1={executions}{unexecuted}\n{text}"), skipped)
+}
+
+/// Functions of recorded programs that no recording executed, by name and file; the file is empty for global functions.
+#[derive(Debug, Clone, Default)]
+pub struct UnexecutedFunctions(BTreeSet<(String, String)>);
+
+impl UnexecutedFunctions {
+    /// Adds the functions of a recorded program whose blocks GCC's plugin numbered, and that the profile does not have.
+    /// A function stays out if the profile has any clone of it, or any function of its name, and if another symbol at
+    /// its address was executed. A local function needs a file.
+    pub fn add(&mut self, profile: &Profile, binary: &Binary, map: &BlockMap) {
+        let known: HashSet<&str> = profile
+            .functions()
+            .into_iter()
+            .map(|function| without_clones(profile.key(function).name.as_ref()))
+            .collect();
+        let has = |function: &&BinaryFunction| known.contains(without_clones(&function.name));
+        let executed: HashSet<u64> =
+            binary.functions.iter().filter(has).map(|function| function.address).collect();
+        for function in &binary.functions {
+            let file = function.file.as_deref().unwrap_or_default();
+            let is_of_gcc =
+                map.graph(function.address, function.end()).is_some_and(|hash| hash & OF_CLANG == 0);
+            let is_found_again = function.local != file.is_empty() && !function.name.contains(['\t', '\n']);
+            if is_of_gcc && is_found_again && !has(&function) && !executed.contains(&function.address) {
+                let file = if function.local { file } else { "" };
+                self.0.insert((function.name.clone(), file.to_owned()));
+            }
+        }
+    }
+
+    /// Number of the functions.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Name of a function without the suffixes of compilers, such as `.constprop.0`.
+fn without_clones(name: &str) -> &str {
+    match name.find('.') {
+        Some(at) if at > 0 => &name[..at],
+        _ => name,
+    }
 }
 
 /// Block counts by name and file; the file is empty if it is not known. A unit does not know which program it becomes

@@ -24,6 +24,7 @@ pub mod perf_report_text;
 pub mod perf_script_text;
 pub mod plugin;
 pub mod pprof_writer;
+pub mod random_counts;
 pub mod reading;
 pub mod run_text;
 pub mod sample_profile_text;

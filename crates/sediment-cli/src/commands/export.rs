@@ -12,9 +12,15 @@ use crate::ui::Ui;
 use crate::values;
 use clap::builder::{PossibleValue, TypedValueParser as _};
 use clap::{Args, ValueEnum};
+use sediment_core::binary::Binary;
+use sediment_core::binary::block_map::BlockMap;
+use sediment_core::plural::counted;
+use sediment_core::profile::Profile;
+use sediment_core::profile::blocks::BlockUnit;
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::{blocks, link};
+use sediment_order::blocks::{self, UnexecutedFunctions};
+use sediment_order::link;
 use sediment_read::counters::line_profile::{self, CallSites, LineCounts, gcc, go};
 use sediment_read::counters::{gcov, llvm};
 use sediment_read::read::{self, ReadSettings, pprof};
@@ -37,9 +43,13 @@ pub(crate) struct ExportOptions {
     /// File format
     #[arg(long, value_name = "FORMAT", default_value = "blocks", value_parser = values::names(ExportFormat::names(), values::FORMER_SAMPLES).try_map(|name| ExportFormat::from_str(&name, false)))]
     format: ExportFormat,
-    /// Recorded program or library, for llvm-sample and go-pgo; repeatable [default: all that was recorded]
+    /// Recorded program or library, for llvm-sample, go-pgo and --cold-size; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
+    /// For blocks: also list the functions that no recording executed, which the plugin then optimises for size. Smallest
+    /// number of recordings in the profile, from 1; fewer list nothing. Needs --binary, as recorded [default: none]
+    #[arg(long, value_name = "RECORDINGS", value_parser = clap::value_parser!(u64).range(1..))]
+    cold_size: Option<u64>,
     /// For go-pgo: share of the weight to keep, heaviest calls first, in per cent, from 1 to 100
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = thousandths)]
     keep: u32,
@@ -102,15 +112,22 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let arguments = &arguments.options;
     let of_recordings = matches!(arguments.format, ExportFormat::LlvmSample | ExportFormat::GoPgo);
-    if !of_recordings && !arguments.binary.is_empty() {
-        let why = "--binary applies to recordings (llvm-sample, go-pgo), not to profiles";
-        return Err(Error::new(ErrorCode::Usage, why));
+    let usage = |why: &str| Err(Error::new(ErrorCode::Usage, why));
+    if !of_recordings && !arguments.binary.is_empty() && arguments.cold_size.is_none() {
+        return usage(
+            "--binary applies to recordings (llvm-sample, go-pgo) and to --cold-size, not to profiles",
+        );
+    }
+    if arguments.cold_size.is_some() && arguments.format != ExportFormat::Blocks {
+        return usage("--cold-size applies to blocks");
+    }
+    if arguments.cold_size.is_some() && arguments.binary.is_empty() {
+        return usage("--cold-size needs --binary: the program that was recorded, with numbered blocks");
     }
     let has_weights =
         !matches!(arguments.format, ExportFormat::LlvmSample | ExportFormat::Rows | ExportFormat::GccOrder);
     if !has_weights && !arguments.weight.is_empty() {
-        let why = "-w applies to blocks, bb-sections, counters, profdata, proftext and go-pgo";
-        return Err(Error::new(ErrorCode::Usage, why));
+        return usage("-w applies to blocks, bb-sections, counters, profdata, proftext and go-pgo");
     }
     inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     match arguments.format {
@@ -134,7 +151,7 @@ impl ExportOptions {
         let (text, skipped) = match self.format {
             ExportFormat::BbSections => blocks::clusters(&profile).map_err(at_input)?,
             ExportFormat::Counters => gcov::counters(&profile),
-            _ => blocks::counts(&profile),
+            _ => blocks::counts_with(&profile, &self.unexecuted(&profile, ui)?),
         };
         let kind = if self.format == ExportFormat::Counters { "counters" } else { "blocks" };
         ui.skipped(kind, &skipped);
@@ -148,6 +165,36 @@ impl ExportOptions {
             return Err(at_input(Error::new(ErrorCode::NotInProfile, why)).with_hint(how));
         }
         files::write(&self.output, text.as_bytes(), ui)
+    }
+
+    /// The functions for --cold-size.
+    fn unexecuted(&self, profile: &Profile, ui: &Ui) -> Result<UnexecutedFunctions> {
+        let mut unexecuted = UnexecutedFunctions::default();
+        let Some(least) = self.cold_size else { return Ok(unexecuted) };
+        if profile.blocks_unit == BlockUnit::Samples {
+            let why =
+                "--cold-size: the block counts are samples, which do not show the functions that never ran";
+            return Err(Error::new(ErrorCode::NotInProfile, why));
+        }
+        let recordings = profile.inputs.unwrap_or(1);
+        if recordings < least {
+            let recorded = counted(recordings, "recording");
+            ui.warn(&format!("the profile has {recorded}, fewer than --cold-size {least}: no function is optimised for size"));
+            return Ok(unexecuted);
+        }
+        for path in &self.binary {
+            let named = |error: Error| error.with_input(files::display(path));
+            let files = SystemFiles::new(None, std::slice::from_ref(path))?;
+            let bytes = files::read(path)?;
+            let binary = Binary::parse(&bytes, &files).map_err(named)?;
+            let map = BlockMap::read(&bytes, &files).map_err(named)?.ok_or_else(|| {
+                named(Error::new(ErrorCode::NotInProfile, "its blocks have no numbers"))
+                    .with_hint(of_blocks("-fplugin-arg-sediment-blocks"))
+            })?;
+            unexecuted.add(profile, &binary, &map);
+        }
+        ui.note(&format!("optimised for size: {}", counted(unexecuted.len() as u64, "function")));
+        Ok(unexecuted)
     }
 
     fn write_llvm_counters(&self, inputs: &[WeightedFile], ui: &Ui) -> Result<()> {

@@ -211,6 +211,12 @@ impl RealLinker {
         self.ask("--version").lines().next().unwrap_or_default().to_owned()
     }
 
+    /// True for lld, by the name of its file.
+    pub(super) fn is_lld(&self) -> bool {
+        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        [&self.path, &path].iter().any(|path| files::base_name(path).contains("lld"))
+    }
+
     /// The ordering dialect that it reads, or the reason why it reads none.
     pub(super) fn dialect(&self) -> std::result::Result<&'static link::Linker, String> {
         let version = self.version();

@@ -209,7 +209,23 @@ impl WrappedLink<'_> {
             ));
             log::failed(self.line, &order, &file, &said, self.ui);
         }
+        if !second.successful() {
+            self.tell_of_lto();
+        }
         Ok(second.exit_code())
+    }
+
+    /// True if lld links, and GCC's plugin for link-time optimisation is on the command line: lld ignores the plugin.
+    fn may_lack_lto(&self) -> bool {
+        let is_gcc = |plugin: &OsString| files::base_name(Path::new(plugin)).starts_with("liblto_plugin");
+        self.line.plugin.as_ref().is_some_and(is_gcc) && self.linker.is_lld()
+    }
+
+    /// Explains a failed link of objects that lld cannot read.
+    fn tell_of_lto(&self) {
+        if self.may_lack_lto() && inputs::read(self.line).gcc_lto > 0 {
+            self.ui.note(&format!("{}: {}", self.line.output_name(), link::NO_GCC_LTO));
+        }
     }
 
     /// Prints the share of the counters that fits the units compiled since `sediment wrapper` made this folder. If a
@@ -276,11 +292,14 @@ impl WrappedLink<'_> {
 
     /// Becomes the linker with the unchanged arguments; if links are logged, runs it and waits.
     fn unchanged(&self, log: impl FnOnce(ExitStatus, Duration)) -> Result<ExitCode> {
-        if !log::is_kept() {
+        if !log::is_kept() && !self.may_lack_lto() {
             return self.linker.take_over(self.arguments);
         }
         let began = Instant::now();
         let ended = self.linker.run_in_place(self.arguments)?;
+        if !ended.success() {
+            self.tell_of_lto();
+        }
         log(ended, began.elapsed());
         Ok(linker::exit_code(ended))
     }

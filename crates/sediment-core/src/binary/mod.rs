@@ -106,6 +106,17 @@ pub fn producers(bytes: &[u8]) -> Vec<String> {
     elf::producers(bytes)
 }
 
+/// True if GCC's link-time optimisation made a part of an ELF file, as far as its debug information shows.
+#[must_use]
+pub fn is_of_gcc_lto(bytes: &[u8]) -> bool {
+    /// Name of the compiler in the units that it writes.
+    const PRODUCER: &[u8] = b"GNU GIMPLE ";
+    let Ok(file) = object::File::parse(bytes) else { return false };
+    let mut budget = crate::unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
+    let texts = section::unpacked(&file, ".debug_str", &mut budget);
+    texts.ok().flatten().is_some_and(|texts| memchr::memmem::find(&texts, PRODUCER).is_some())
+}
+
 /// Returns the sections of an ELF file that contain code, by name and contents. Packaging leaves them as they were
 /// linked, whatever it removes from a file or adds to it. `None` if there is no code, or it is not an ELF file.
 #[must_use]

@@ -73,6 +73,8 @@ pub struct InputObjects {
     pub functions: Vec<ObjectFunction>,
     /// Number of inputs that do not list their functions and sections.
     pub unknown: usize,
+    /// Number of linked objects among these that contain only GCC's intermediate code.
+    pub gcc_lto: usize,
     /// References from each function's code, in the order of the inputs: indices into [`Self::functions`] and into
     /// [`Self::mentioned`].
     pub references: Vec<(u32, u32)>,
@@ -222,6 +224,8 @@ impl InputObjects {
         };
         if lto && intermediate() {
             self.unknown += 1;
+            let is_slim = || file.symbols().any(|symbol| symbol.name_bytes() == Ok(b"__gnu_lto_slim"));
+            self.gcc_lto += usize::from(is_linked && is_slim());
             return;
         }
         let path = self.paths.len().saturating_sub(1);

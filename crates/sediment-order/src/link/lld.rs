@@ -23,6 +23,9 @@ pub const LINKER: Linker = Linker {
     read,
 };
 
+/// What to do about objects that lld does not read.
+pub const NO_GCC_LTO: &str = "lld cannot link objects of GCC's -flto: link by GNU ld, gold or mold (-fuse-ld=bfd, gold, mold), or compile with -ffat-lto-objects, which lld links without LTO";
+
 fn write(placements: &[Placement]) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let mut text = format!("# {}\n", header(&LINKER));

@@ -19,6 +19,7 @@ mod sections;
 
 pub use align::aligned;
 pub use linked::placements;
+pub use lld::NO_GCC_LTO;
 pub use objects::{add_sections_of_clones, placements_in};
 use sediment_core::skipped::{Reason, Skipped};
 

@@ -23,7 +23,7 @@ use crate::values;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gain::{Forecast, GainOutput};
-use sediment_core::binary::Binary;
+use sediment_core::binary::{Binary, is_of_gcc_lto};
 use sediment_core::callgraph::{GroupKind, Trace};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
@@ -197,6 +197,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         may_be_lto: false,
     };
     let binary = options.binary.as_deref().map(read_binary).transpose()?;
+    warn_of_lto(&plan, ui)?;
     let inputs = arguments
         .files("profiles")?
         .into_iter()
@@ -237,6 +238,16 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         ));
     }
     Ok(code)
+}
+
+/// Warns of a program that lld cannot link, because GCC compiled it at link time.
+fn warn_of_lto(plan: &OrderPlan<'_>, ui: &Ui) -> Result<()> {
+    let is_for_lld = plan.linker.name.starts_with("lld");
+    let Some(file) = plan.file.filter(|_| is_for_lld) else { return Ok(()) };
+    if is_of_gcc_lto(&files::read(file)?) {
+        ui.warn(&format!("{}: {}", files::display(file), link::NO_GCC_LTO));
+    }
+    Ok(())
 }
 
 /// Output of `order --json`: a written ordering file.

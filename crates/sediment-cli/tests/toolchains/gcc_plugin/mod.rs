@@ -3,8 +3,11 @@
 //! objects.
 
 mod blocks;
+mod cold_size;
 mod counters;
 mod early;
+mod far;
+mod generated;
 mod maps;
 mod odd;
 mod padding;
@@ -188,6 +191,8 @@ const OF_ONE: &[OfOne] = &[
         together::units_of_two_compilers,
         &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")],
     ),
+    ("unexecuted_functions_become_smaller", cold_size::unexecuted_functions_become_smaller, VALGRIND),
+    ("random_counts_change_no_program", generated::random_counts_change_no_program, &[]),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
     ("small_parts_stay", odd::small_parts_stay, VALGRIND),
@@ -202,6 +207,7 @@ const OF_ONE: &[OfOne] = &[
     ),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
     ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),
+    ("parts_may_be_far_apart_in_cross_builds", far::parts_may_be_far_apart_in_cross_builds, CROSS),
     ("counters_split_cross_builds", split::counters_split_cross_builds, CROSS),
     ("counts_serve_cross_builds", blocks::counts_serve_cross_builds, CROSS),
     (

@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Trial> {
         case("options_that_move_code_do_no_harm", &linkers, options_that_move_code),
         case("an_order_of_the_build_wins_over_the_wrapper", &all, two_orders),
         case("orders_that_are_removed_are_made_again", &[gcc], removed),
+        case("objects_of_lto_that_lld_cannot_link", &[gcc, Need::LinkerFolder("lld")], lto_by_lld),
     ]
 }
 
@@ -273,4 +274,46 @@ fn removed() {
     let output = configured(&build);
     assert!(!output.status.success() && said(&output).contains("prog.order"), "{}", said(&output));
     assert!(link()(&build).status.success());
+}
+
+/// Promise to users: where lld cannot link GCC's LTO objects, with or without a profile and a log, one line names the
+/// linkers that can.
+fn lto_by_lld() {
+    let build = BuildFolder::new();
+    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
+    let link = |more: &[&str], is_logged: bool| {
+        let mut compiler = build.compiler("gcc");
+        compiler.args(["-flto", &lld, "-o", "prog"]).args(more);
+        if !is_logged {
+            compiler.env_remove("SEDIMENT_LOG");
+        }
+        build.link(&mut compiler)
+    };
+    let advice = "-fuse-ld=bfd, gold, mold";
+    for has_profile in [true, false] {
+        for is_logged in [true, false] {
+            let output = link(&["-fuse-ld=lld"], is_logged);
+            let said = said(&output);
+            assert!(!output.status.success(), "{said}");
+            assert_eq!(said.matches(advice).count(), 1, "{said}");
+        }
+        // What helps, as the line says.
+        for more in ["-fuse-ld=bfd", "-fuse-ld=lld -ffat-lto-objects"] {
+            let output = link(&more.split(' ').collect::<Vec<_>>(), true);
+            let said = said(&output);
+            assert!(output.status.success() && !said.contains(advice), "{more}: {said}");
+            build.runs("prog");
+        }
+        if has_profile {
+            std::fs::remove_file(build.path("profiles/prog.prof")).unwrap();
+        }
+    }
+    build.profile("prog.prof", "prog", "");
+    assert!(link(&["-g", "-fuse-ld=bfd"], true).status.success());
+    for (linker, is_warned) in [("lld", true), ("gnu-ld-script", false)] {
+        let arguments = ["order", "profiles/prog.prof", "--binary", "prog", "--linker", linker];
+        let output = sediment(&build, &[&arguments[..], &["--min-coverage", "0"]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(said(&output).contains(advice), is_warned, "{linker}: {}", said(&output));
+    }
 }
