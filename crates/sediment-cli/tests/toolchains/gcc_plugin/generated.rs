@@ -134,7 +134,7 @@ impl Writer {
 
 /// Promise to users: whatever counts of blocks and counters say, the program behaves the same.
 pub fn random_counts_change_no_program(gcc: &'static Compiler) {
-    const PROGRAMS: u64 = 20;
+    const PROGRAMS: u64 = 6;
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     let mut cold_parts = 0;
     for seed in 0..PROGRAMS {
