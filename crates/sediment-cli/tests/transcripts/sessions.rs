@@ -67,7 +67,8 @@ fn add(text: &mut String, mark: char, bytes: &[u8], folder: &Path) {
     let said = String::from_utf8_lossy(bytes)
         .replace(&folder.display().to_string(), "FOLDER")
         .replace(&version, "sediment VERSION");
-    for line in said.lines() {
+    // A busy machine is only said where it is busy.
+    for line in said.lines().filter(|line| !line.contains("the load of this machine is ")) {
         text.push(mark);
         if !line.is_empty() {
             text.push(' ');

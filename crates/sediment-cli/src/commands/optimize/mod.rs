@@ -128,13 +128,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let arguments = &project_file::complete(arguments, &tree)?;
     arguments.check()?;
     doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
-    if let Some(load) = pace::overload_now() {
-        ui.warn(&format!("{load}: if it stays so, the verdict will be unknown"));
-    }
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
     let words = levels::first_words(arguments);
     let mut job = OptimizeJob::begin(arguments, tree, &work, words, &stop, ui)?;
+    if let Some(load) = pace::overload_now() {
+        ui.note(&format!("{load}: if it stays so, the verdict will be unknown"));
+    }
     match job.run() {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             ui.note("interrupted; the same command continues after the last step that was done");
