@@ -48,7 +48,7 @@ struct Settings {
 }
 
 /// Results of one program: the form and what came out, in order.
-type Results = Vec<(String, String)>;
+type ProgramResults = Vec<(String, String)>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -168,7 +168,7 @@ struct Tested<'a> {
 }
 
 /// Exit status and output of a run, or why it was not built.
-type Outcome = Result<(Option<i32>, Vec<u8>), String>;
+type RunOutcome = Result<(Option<i32>, Vec<u8>), String>;
 
 impl Tested<'_> {
     /// Runs a command in the folder, for a limited time.
@@ -196,7 +196,7 @@ impl Tested<'_> {
         Err(format!("not compiled: {}", line.replace('\t', " ")))
     }
 
-    fn outcome(&self, more: &str, output: &str) -> Outcome {
+    fn outcome(&self, more: &str, output: &str) -> RunOutcome {
         self.compile(more, output, true)?;
         let ran = self.run(LIMITS.1, &format!("./{output}"), &[]);
         Ok((ran.status.code(), ran.stdout))
@@ -245,7 +245,7 @@ impl Tested<'_> {
     }
 }
 
-fn results(settings: &Settings, program: &Path, place: usize) -> Results {
+fn results(settings: &Settings, program: &Path, place: usize) -> ProgramResults {
     let text = text_of(program);
     let tested = Tested {
         settings,
@@ -253,7 +253,7 @@ fn results(settings: &Settings, program: &Path, place: usize) -> Results {
         source: program.display().to_string(),
         words: words_of(&text, program),
     };
-    let mut results = Results::new();
+    let mut results = ProgramResults::new();
     let stock = tested.outcome("", "stock");
     match &stock {
         Ok((Some(0), _)) => {}
@@ -264,7 +264,7 @@ fn results(settings: &Settings, program: &Path, place: usize) -> Results {
     let again = tested.run(LIMITS.1, "./stock", &[]).stdout;
     let has_same_output = stock.as_ref().is_ok_and(|(_, output)| *output == again);
     results.push(("stock".to_owned(), format!("ok {}", tested.cold_parts("stock"))));
-    let mut compare = |form: &str, found: Outcome, program: &str| {
+    let mut compare = |form: &str, found: RunOutcome, program: &str| {
         let expected = stock.as_ref().unwrap();
         let result = match found {
             Err(why) => why,
@@ -314,8 +314,8 @@ fn seed_of(round: u64, source: &str) -> u64 {
 }
 
 /// GCC's own checks: of its data after each pass, and of the same code with and without debug information.
-fn check(tested: &Tested<'_>, has_counts: bool, has_counters: bool) -> Results {
-    let mut results = Results::new();
+fn check(tested: &Tested<'_>, has_counts: bool, has_counters: bool) -> ProgramResults {
+    let mut results = ProgramResults::new();
     let plugin = tested.settings.plugin.as_str();
     let forms = [
         (has_counts, "blocks", format!("{plugin} {COUNTS} {BLOCKS}")),

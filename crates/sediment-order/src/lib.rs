@@ -2,15 +2,14 @@
 //! Orders the functions of native programs at link time, from profiles of real use, and checks the linker's result.
 //!
 //! ```text
-//! Profile ─ order::compute ─► Order ─ link ─► a linker's ordering file ─ linker ─► ELF ─ verify::verify ─► Report
+//! Profile ─ order::compute ─► Order ─ link ─► a linker's ordering file ─ linker ─► ELF ─ verify::verify ─► VerifyReport
 //! ```
 //!
 //! | module | content |
 //! |---|---|
 //! | [`mod@order`] | [`compute`](order::compute): the call graph, the algorithms, groups, older orders, the default of each release |
 //! | [`model`] | scores of an order: call distance, hot pages, TLB misses, page faults |
-//! | [`link`], [`wrapper`] | [`LINKERS`](link::LINKERS): ordering files for each linker; decisions of a linker wrapper
-//! |
+//! | [`link`], [`wrapper`] | [`LINKERS`](link::LINKERS): ordering files for each linker; decisions of a linker wrapper |
 //! | [`mod@verify`] | whether a linked file has the order, and why a function is elsewhere |
 //! | [`blocks`], `advise` | counts of blocks for compilers; calls to inline by hand |
 //! | [`report`] | pictures of call graphs and layouts |
