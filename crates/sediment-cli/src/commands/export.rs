@@ -48,7 +48,7 @@ pub(crate) struct ExportOptions {
     binary: Vec<PathBuf>,
     /// For blocks: also list the functions that no recording executed, which the plugin then optimises for size. Smallest
     /// number of recordings in the profile, from 1; fewer list nothing. Needs --binary, as recorded [default: none]
-    #[arg(long, value_name = "RECORDINGS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     cold_size: Option<u64>,
     /// For go-pgo: share of the weight to keep, heaviest calls first, in per cent, from 1 to 100
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = thousandths)]
