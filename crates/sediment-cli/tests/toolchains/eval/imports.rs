@@ -136,7 +136,7 @@ fn tables_of_a_machine_with_counters_are_read() {
         assert_eq!(serde_json::Value::from(values), expected, "{file}");
         assert_eq!(runs[0]["scaled"], serde_json::json!(["branch-misses", "cycles"]), "{file}");
         let absent = lines(here, "i.jsonl", "absent").pop().unwrap();
-        let said = serde_json::json!({ "LLC-loads": "perf reported <not supported>", "iTLB-loads": "perf said <not counted>" });
+        let said = serde_json::json!({ "LLC-loads": "perf reported <not supported>", "iTLB-loads": "perf reported <not counted>" });
         assert_eq!(absent, said, "{file}");
     }
 }
