@@ -234,7 +234,7 @@ mod tests {
         assert!(file.sender("one").is_none() && file.sender("second").is_some());
         std::fs::write(&path, "no token").unwrap();
         file.refresh(false, &health);
-        assert!(file.sender("second").is_some() && health.faults().contains("stay in use"));
+        assert!(file.sender("second").is_some() && health.faults().contains("still valid"));
         std::fs::write(&path, "").unwrap();
         file.refresh(true, &health);
         assert!(file.sender("second").is_none() && health.faults().contains("nobody can send"));
