@@ -158,7 +158,8 @@ impl WordColumn {
 
     fn column(&self, numbers: impl Iterator<Item = Option<i32>>) -> Result<ArrayRef> {
         let numbers: Int32Array = numbers.collect();
-        let words = Arc::new(StringArray::from_iter_values((0..).map_while(|number| self.words.get(number))));
+        let words: Vec<&str> = (0..).map_while(|number| self.words.get(number)).collect();
+        let words = Arc::new(StringArray::from_iter_values(words));
         let column = DictionaryArray::try_new(numbers, words).map_err(|error| arrow(&error))?;
         Ok(Arc::new(column))
     }
