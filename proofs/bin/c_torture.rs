@@ -38,7 +38,7 @@ enum Language {
     Cxx,
 }
 
-struct Settings {
+struct SuiteSettings {
     suite: PathBuf,
     plugin: String,
     sediment: PathBuf,
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         eprintln!("c_torture TESTSUITE PLUGIN SEDIMENT JOURNAL SECONDS ROUND LANGUAGE LEVEL");
         return ExitCode::from(2);
     };
-    let settings = Settings {
+    let settings = SuiteSettings {
         suite: suite.into(),
         plugin: format!("-fplugin={plugin}"),
         sediment: sediment.into(),
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 }
 
 /// The programs of a language, in the order of their names.
-fn programs(settings: &Settings) -> Vec<PathBuf> {
+fn programs(settings: &SuiteSettings) -> Vec<PathBuf> {
     let (folder, end) = match settings.language {
         Language::C => ("gcc.c-torture/execute", "c"),
         Language::Cxx => ("g++.dg", "C"),
@@ -161,7 +161,7 @@ fn words_of(text: &str, path: &Path) -> Vec<String> {
 
 /// A program of the testsuite, and the folder for its builds.
 struct Tested<'a> {
-    settings: &'a Settings,
+    settings: &'a SuiteSettings,
     folder: TempDir,
     source: String,
     words: Vec<String>,
@@ -245,7 +245,7 @@ impl Tested<'_> {
     }
 }
 
-fn results(settings: &Settings, program: &Path, place: usize) -> ProgramResults {
+fn results(settings: &SuiteSettings, program: &Path, place: usize) -> ProgramResults {
     let text = text_of(program);
     let tested = Tested {
         settings,

@@ -75,7 +75,10 @@ impl UnexecutedFunctions {
     /// Adds the functions of a recorded program whose blocks GCC's plugin numbered, and that the profile does not have.
     /// A function stays out if the profile has any clone of it, or any function of its name, and if another symbol at
     /// its address was executed. A local function needs a file.
-    pub fn add(&mut self, profile: &Profile, binary: &Binary, map: &BlockMap) {
+    ///
+    /// # Errors
+    /// If the profile has none of the program's functions: it was not recorded, so nothing is known about it.
+    pub fn add(&mut self, profile: &Profile, binary: &Binary, map: &BlockMap) -> error::Result<()> {
         let known: HashSet<&str> = profile
             .functions()
             .into_iter()
@@ -84,6 +87,10 @@ impl UnexecutedFunctions {
         let has = |function: &&BinaryFunction| known.contains(without_clones(&function.name));
         let executed: HashSet<u64> =
             binary.functions.iter().filter(has).map(|function| function.address).collect();
+        if executed.is_empty() {
+            return Err(Error::new(ErrorCode::NotInProfile, "the profile has none of its functions")
+                .with_hint("give the program that was recorded"));
+        }
         for function in &binary.functions {
             let file = function.file.as_deref().unwrap_or_default();
             let is_of_gcc =
@@ -94,18 +101,13 @@ impl UnexecutedFunctions {
                 self.0.insert((function.name.clone(), file.to_owned()));
             }
         }
+        Ok(())
     }
 
-    /// Number of the functions.
+    /// Number of functions.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
-    }
-
-    /// True if there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 

@@ -191,9 +191,9 @@ impl ExportOptions {
                 named(Error::new(ErrorCode::NotInProfile, "its blocks have no numbers"))
                     .with_hint(of_blocks("-fplugin-arg-sediment-blocks"))
             })?;
-            unexecuted.add(profile, &binary, &map);
+            unexecuted.add(profile, &binary, &map).map_err(named)?;
         }
-        ui.note(&format!("optimised for size: {}", counted(unexecuted.len() as u64, "function")));
+        ui.note(&format!("optimised for size: {}", counted(unexecuted.count() as u64, "function")));
         Ok(unexecuted)
     }
 

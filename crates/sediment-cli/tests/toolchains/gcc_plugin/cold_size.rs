@@ -85,6 +85,21 @@ pub fn unexecuted_functions_become_smaller(gcc: &'static Compiler) {
         (section("spare"), section("work")),
         (".text.unlikely.spare".to_owned(), ".text.work".to_owned())
     );
+    // A program that was not recorded has no unexecuted functions.
+    let stranger =
+        "int aside(int x) { return x; } int (*point)(int) = aside; int strange(void) { return aside(1); }\n";
+    std::fs::write(folder.path().join("stranger.c"), stranger).unwrap();
+    gcc.run(
+        folder.path(),
+        gcc.c,
+        &["-O2", "-g", "-shared", "-fPIC", "-nostdlib", "stranger.c", "-o", "stranger.so", &plugin, MARKS],
+    );
+    let refused = sediment(folder.path(), &["export", "p.gv", "--cold-size", "1", "--binary", "stranger.so"]);
+    assert!(
+        refused.status.code() == Some(1) && err(&refused).starts_with("sediment: stranger.so: "),
+        "{}",
+        err(&refused)
+    );
     // Samples do not show which functions never ran.
     let profile = read(&folder, "p.gv").replace("blocks_unit=executions", "blocks_unit=samples");
     std::fs::write(folder.path().join("samples.gv"), profile).unwrap();
