@@ -141,16 +141,16 @@ fn is_default(doctor: &str, means: &str) -> bool {
     doctor.lines().any(|line| line.contains(means) && line.contains("`sediment record`"))
 }
 
-/// A machine with branch records, simulated by a stand-in for perf that reports having recorded one.
+/// A machine with branch records, simulated by stand-ins for the kernel, which allows them, and for perf, which reports
+/// having recorded one.
 fn branch_records_are_taken_where_they_are() {
     let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded_there = root().join("tests/golden/read/perf-script/branches-by-name/input");
     let run = with_perf_of(&shop, &recorded_there);
-    // Without a method, the kernel is asked for branch records, and not the stand-in.
-    let words = ["record", "--method", "perf-branches", "-o", "recorded.gv", "--", text(&program)];
-    let recorded = run(&words);
+    let recorded = run(&["record", "-v", "-o", "recorded.gv", "--", text(&program)]);
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
+    assert!(err(&recorded).contains(" by perf-branches\n"), "{}", err(&recorded));
     assert_eq!(calls(&shop.profile(), "main", "hot"), 3);
     let doctor = run(&["doctor"]);
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
@@ -176,14 +176,30 @@ fn a_perf_without_events_is_not_taken() {
     assert!(!is_default(&said, "perf-branches: ") && said.contains(" /sys:"), "{said}");
 }
 
-/// Runs sediment with a stand-in for perf that copies a file as its recording.
+/// A stand-in for a kernel that allows every event.
+const KERNEL: &str = "#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+  if (number == SYS_perf_event_open)
+    return open(\"/dev/null\", O_RDONLY | O_CLOEXEC);
+  long (*next)(long, ...) = (long (*)(long, ...)) dlsym(RTLD_NEXT, \"syscall\");
+  return next(number, a, b, c, d, e, f);
+}
+";
+
+/// Runs sediment with a stand-in for perf that copies a file as its recording, where the kernel allows branch records.
 fn with_perf_of(shop: &RecordingFolder, recorded: &Path) -> impl Fn(&[&str]) -> Output {
     let script = format!(
         "[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\ncp '{}' \"$output\"\nexit $ended\n",
         recorded.display()
     );
     let run = beside_perf(shop, &script);
-    move |arguments| run(&[&[env!("CARGO_BIN_EXE_sediment")], arguments].concat())
+    let kernel = shop.compile("kernel.so", KERNEL, &["-shared", "-fPIC", "-ldl"]);
+    let before = format!("LD_PRELOAD={}", text(&kernel));
+    move |arguments| run(&[&["env", &before, env!("CARGO_BIN_EXE_sediment")], arguments].concat())
 }
 
 /// Runs commands with a stand-in for perf: a shell script that receives the program and its arguments, and variables
