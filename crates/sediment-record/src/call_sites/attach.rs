@@ -10,6 +10,7 @@ use super::sites::Trait;
 use super::standstill::Standstill;
 use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
 use super::switch::{Switched, SwitchedSites};
+use crate::tracing::filters;
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{ProcessMapping, is_filtered, running_thread};
@@ -145,6 +146,10 @@ impl Supervisor<'_> {
                 return Err(io::Error::other(format!("not recorded: {}", Reason::OccupiedRegister)));
             }
         }
+        if !running.iter().all(|thread| filters::allow(*thread, &entrance::calls(&image.regions()))) {
+            return Err(io::Error::other("a seccomp filter of the process forbids to map the recorder's memory"));
+        }
+        self.common.shared.show_to(process)?;
         let path = self.common.shared.path();
         let code = |go_on| entrance::mapping(&path, &image.regions(), Moment::Running, go_on);
         if !self.run_in(process, standing, &mapped, &code)? {
@@ -248,15 +253,15 @@ impl Supervisor<'_> {
             Switched::ButForChanges => return Err(io::Error::other("the code of the process was changed")),
             Switched::Failed => return Err(io::Error::other("cannot write to the memory of the process")),
         }
-        let shares = self.sharing.contains(&process)
-            || own.iter().any(|(id, _)| !standing.stopped.contains_key(id) || is_filtered(*id));
-        if shares {
-            return Err(io::Error::other("the process shares its memory, or has a seccomp filter"));
+        let regions = image.regions();
+        let calls = entrance::calls(&regions);
+        let may = |id: &Pid| standing.stopped.contains_key(id) && filters::allow(*id, &calls);
+        if self.sharing.contains(&process) || !own.iter().all(|(id, _)| may(id)) {
+            return Err(io::Error::other("the process shares its memory, or a seccomp filter forbids to unmap it"));
         }
         let Some((any, _)) = own.first() else { return Ok(true) };
         let opened = self.opened_of(*any, process)?;
         let mapped = opened.mappings()?;
-        let regions = image.regions();
         for (thread, _) in &own {
             if image.is_in_stubs(*thread, (&opened.memory, &mapped))? {
                 return Ok(false);

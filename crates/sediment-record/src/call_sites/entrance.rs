@@ -10,6 +10,8 @@
 //! In a program that already runs, one thread does this while the others are stopped; at the end it restores its
 //! registers from its stack. The memory is unmapped in the same way.
 
+use super::sites::PAGE;
+use crate::tracing::filters::{self, FilteredCall};
 use nix::libc;
 use std::ops::Range;
 
@@ -82,6 +84,43 @@ fn jump(code: &mut Vec<u8>, address: u64) {
     code.extend(address.to_le_bytes());
 }
 
+/// The system calls of [`mapping`] and [`unmapping`], and of the stubs in a program that begins, with harmless arguments where
+/// a filter would not look at them.
+pub(super) fn calls(regions: &[Region]) -> Vec<FilteredCall> {
+    let call = |number, arguments| FilteredCall { number, arguments };
+    /// No file has this descriptor.
+    const FILE: u64 = 1 << 30;
+    let mut all = vec![
+        call(libc::SYS_open, [0, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0]),
+        call(libc::SYS_close, [FILE, 0, 0, 0, 0, 0]),
+        call(libc::SYS_getpid, [0; 6]),
+        call(libc::SYS_gettid, [0; 6]),
+        call(libc::SYS_tgkill, [u64::MAX, u64::MAX, LAST_SIGNAL as u64, 0, 0, 0]),
+    ];
+    for region in regions {
+        let access = access(region) as u64;
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        let Region { address, length, offset, .. } = *region;
+        all.extend([
+            call(libc::SYS_mmap, [address, length, access, flags, FILE, offset]),
+            call(libc::SYS_madvise, [address, length, libc::MADV_DONTDUMP as u64, 0, 0, 0]),
+            call(libc::SYS_munmap, [address, length, 0, 0, 0, 0]),
+        ]);
+    }
+    all
+}
+
+/// True if a filter forbids us one of these calls: then it also forbids it to programs that we start.
+pub(super) fn is_forbidden_to_us() -> bool {
+    /// Nothing can be there.
+    const NOWHERE: Region = Region { address: 0, length: PAGE, offset: 0, is_code: true };
+    filters::end_us(&calls(&[NOWHERE]))
+}
+
+fn access(region: &Region) -> i32 {
+    libc::PROT_READ | if region.is_code { libc::PROT_EXEC } else { libc::PROT_WRITE }
+}
+
 /// Returns code that unmaps regions and continues at an address.
 pub(super) fn unmapping(regions: &[Region], go_on: u64) -> Vec<u8> {
     let mut code = Vec::new();
@@ -121,17 +160,12 @@ pub(super) fn mapping(path: &str, regions: &[Region], moment: Moment, go_on: u64
     failures.push(code.len());
     code.extend([0; 4]);
     for region in regions {
-        let access = if region.is_code {
-            libc::PROT_READ | libc::PROT_EXEC
-        } else {
-            libc::PROT_READ | libc::PROT_WRITE
-        };
         code.extend([0x48, 0xbf]); // mov rdi, address
         code.extend(region.address.to_le_bytes());
         code.extend([0x48, 0xbe]); // mov rsi, length
         code.extend(region.length.to_le_bytes());
         code.push(0xba); // mov edx, access
-        code.extend(access.to_le_bytes());
+        code.extend(access(region).to_le_bytes());
         code.extend([0x41, 0xba]); // mov r10d, flags
         code.extend((libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE).to_le_bytes());
         code.extend([0x49, 0xb9]); // mov r9, offset

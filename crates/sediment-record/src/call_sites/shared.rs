@@ -2,6 +2,7 @@
 //! The memory that the recorder shares with the recorded programs: a file without a name, of which programs map parts.
 //! The counts of a program stay there, however it ends.
 
+use crate::tracing::mappings::user_of;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{Pid, Whence, lseek};
@@ -9,8 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, fchown};
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
 
 /// The file, and the size of its used part.
 #[derive(Debug)]
@@ -31,17 +32,32 @@ impl SharedMemory {
         Ok(Self { file, length: SHARED_PAGE, path: None })
     }
 
-    /// Makes it for processes of another user, who may not open the recorder's files: a file that only this user can
-    /// open, until [`Self::hide`].
-    pub(super) fn of_user(user: u32) -> io::Result<Self> {
+    /// Makes it for processes of other users, who may not open the recorder's files: a file that only the user of the process
+    /// of [`Self::show_to`] can open, until [`Self::hide`].
+    pub(super) fn for_others() -> io::Result<Self> {
         let mut random = [0; 8];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let path = PathBuf::from(format!("/dev/shm/sediment-{:016x}", u64::from_ne_bytes(random)));
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         let shared = Self { file, length: SHARED_PAGE, path: Some(path) };
         shared.file.set_len(SHARED_PAGE)?;
-        fchown(&shared.file, Some(user), None)?;
         Ok(shared)
+    }
+
+    /// Lets a process open it.
+    ///
+    /// # Errors
+    /// If the process does not find it, because it has other mounts.
+    pub(super) fn show_to(&self, process: Pid) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let user = user_of(process).ok_or(io::ErrorKind::NotFound)?;
+        fchown(&self.file, Some(user), None)?;
+        let inside = Path::new("/proc").join(process.to_string()).join("root").join(path.strip_prefix("/").unwrap_or(path));
+        let (found, own) = (std::fs::metadata(inside)?, self.file.metadata()?);
+        if (found.dev(), found.ino()) != (own.dev(), own.ino()) {
+            return Err(io::Error::other("the process is in a container with a /dev/shm of its own"));
+        }
+        Ok(())
     }
 
     /// From now on, only processes that may read the recorder's open files can open it.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or reports why this is impossible.
 
+use super::entrance;
 use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::FrontLink;
-use crate::tracing::mappings::{has_little_memory, is_filtered, is_limited, running_thread, status_field};
+use crate::tracing::mappings::{has_little_memory, is_filtered, is_limited, running_thread, user_of};
 use crate::tracing::{join, refusal, starting, system};
 use crate::{
     BlockCoverage, RecordSettings, Recorded, RecordedData, RecordingJob, RecordingProgress, RecordingTarget,
@@ -41,7 +42,7 @@ pub(super) fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Resu
         {
             usage("call-sites records no executed blocks", "use --method breakpoints")
         }
-        RecordingTarget::Processes(ids) => processes_are_alike(ids),
+        RecordingTarget::Processes(ids) => may_attach(ids),
         RecordingTarget::Program(_) => Ok(()),
     }
 }
@@ -58,17 +59,13 @@ pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -
         return no("breakpoints record first uses in less time");
     }
     let us = Pid::this();
-    if is_filtered(us) || is_limited(us) || has_little_memory(us) {
-        return no("call-sites records no programs under a seccomp filter or a limit of memory or file size");
+    let RecordingTarget::Program(words) = target else { return Ok(()) };
+    if entrance::is_forbidden_to_us() {
+        return no("a seccomp filter forbids to map the recorder's memory in programs");
     }
-    let words = match target {
-        RecordingTarget::Program(words) => words,
-        // So far, breakpoints were tested on running processes in more ways.
-        RecordingTarget::Processes(_) => {
-            return no("running processes are recorded by breakpoints unless --method names another");
-        }
-        RecordingTarget::System => return Ok(()),
-    };
+    if is_limited(us) || has_little_memory(us) {
+        return no("call-sites records no programs under a limit of memory or file size");
+    }
     // An interpreter runs a script, and a path that is not a file cannot be run.
     let path = words.first().and_then(starting::found_on_search_path).filter(|path| path.is_file());
     let bytes = path.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.starts_with(b"\x7fELF"));
@@ -142,7 +139,7 @@ fn trace(
 ) -> Result<Traced> {
     let failed = |error: std::io::Error| starting::not_started(words, &error);
     let mut watch = |progress| watch(progress);
-    let mut supervisor = Supervisor::new(settings, &mut watch, None)?;
+    let mut supervisor = Supervisor::new(settings, &mut watch, false)?;
     let seize = |supervisor: &mut Supervisor<'_>, process| {
         if let Some(program) = words.first() {
             starting::refuse_other_rights(program)?;
@@ -174,9 +171,9 @@ fn trace_running(
     watch: &mut (dyn FnMut(RecordingProgress) + Send),
 ) -> Result<Traced> {
     let mut watch = |progress| watch(progress);
-    let user = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));
-    let user = user.filter(|user| *user != geteuid().as_raw());
-    let mut supervisor = Supervisor::new(settings, &mut watch, user)?;
+    let us = Some(geteuid().as_raw());
+    let is_of_another = |id: &i32| user_of(Pid::from_raw(*id)) != us || is_elsewhere(Pid::from_raw(*id));
+    let mut supervisor = Supervisor::new(settings, &mut watch, ids.iter().any(is_of_another))?;
     join::join(ids, &mut supervisor)?;
     supervisor.common.shared.hide();
     supervisor.start();
@@ -184,40 +181,47 @@ fn trace_running(
     Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None })
 }
 
-/// Returns the user with whose rights a process opens files.
-fn user_of(process: Pid) -> Option<u32> {
-    status_field(process, "Uid")?.split_whitespace().nth(3)?.parse().ok()
+/// True if a process sees other files or process numbers than we do, as in a container.
+fn is_elsewhere(process: Pid) -> bool {
+    // If something cannot be read now, the attach finds the problem later.
+    let differs = |what: &str| {
+        let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
+        of(process).is_some_and(|its| Some(its) != of(Pid::this()))
+    };
+    differs("pid") || differs("mnt")
 }
 
-/// Checks that processes can open the shared memory, and that all can be recorded.
-fn processes_are_alike(ids: &[i32]) -> Result<()> {
-    let no = |why: String| Err(Error::new(ErrorCode::Unsupported, why).with_hint("use --method breakpoints"));
-    let us = Pid::this();
-    // Root gives the memory to a single user, the user of the processes.
-    let of_root = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));
-    let first = if geteuid().is_root() { of_root } else { Some(geteuid().as_raw()) };
+/// Checks that one of these processes can open the shared memory, and be recorded. The attach skips others.
+fn may_attach(ids: &[i32]) -> Result<()> {
+    let mut refused = None;
     for id in ids {
-        let process = Pid::from_raw(*id);
-        let Some(thread) = running_thread(process) else {
-            return Err(Error::new(ErrorCode::NotFound, format!("no process {id}")));
-        };
-        // If something cannot be read now, the attach finds the problem later.
-        let differs = |what: &str| {
-            let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
-            of(thread).is_some_and(|its| Some(its) != of(us))
-        };
-        if user_of(process) != first || differs("pid") || differs("mnt") {
-            return no(format!("process {id} belongs to another user, or runs in another container"));
-        }
-        if is_filtered(thread) || is_limited(thread) || has_little_memory(thread) {
-            return no(format!("process {id} has a seccomp filter, or a limit of memory or file size"));
-        }
-        let bytes = std::fs::read(format!("/proc/{thread}/exe")).ok();
-        if let Some(why) = bytes.and_then(|bytes| SitePlan::reason_to_leave(&bytes)) {
-            return no(format!("call-sites does not record process {id}: {why}"));
+        match reason_against(Pid::from_raw(*id)) {
+            None => return Ok(()),
+            Some(why) => refused = refused.or(Some(why)),
         }
     }
-    Ok(())
+    refused.map_or(Ok(()), Err)
+}
+
+/// Returns the reason why a running process cannot be recorded; `None` if it can.
+fn reason_against(process: Pid) -> Option<Error> {
+    let no = |why: String| Some(Error::new(ErrorCode::Unsupported, why));
+    let is_root = geteuid().is_root();
+    let Some(thread) = running_thread(process) else {
+        return Some(Error::new(ErrorCode::NotFound, format!("no process {process}")));
+    };
+    if !is_root && (user_of(thread) != Some(geteuid().as_raw()) || is_elsewhere(thread)) {
+        return no(format!("process {process} belongs to another user, or runs in another container"));
+    }
+    if is_limited(thread) || has_little_memory(thread) {
+        return no(format!("process {process} has a limit of memory or file size"));
+    }
+    if is_filtered(thread) && (!is_root || is_filtered(Pid::this())) {
+        return no(format!("process {process} has a seccomp filter, which only root can read"));
+    }
+    let bytes = std::fs::read(format!("/proc/{thread}/exe")).ok();
+    let why = bytes.and_then(|bytes| SitePlan::reason_to_leave(&bytes))?;
+    no(format!("call-sites does not record process {process}: {why}"))
 }
 
 /// Makes the recording from the counts.

@@ -28,6 +28,7 @@ use super::shared::SharedMemory;
 use super::sites::Trait;
 use super::tally::CallTally;
 use super::trace::CallTrace;
+use crate::tracing::filters;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
     ProcessMapping, all_mappings, auxiliary_value, has_little_memory, is_filtered, is_limited, process_of,
@@ -116,6 +117,8 @@ pub(super) struct Supervisor<'a> {
     told: Instant,
     short_until: Instant,
     notices: u32,
+    /// True if filters that programs inherit from us forbid to map memory; None if that is not known yet.
+    filters_end_us: Option<bool>,
     pub(super) alarm: Alarm,
     /// Number of recorded programs.
     pub(super) programs: u64,
@@ -128,13 +131,13 @@ fn failed(what: &str, error: impl std::fmt::Display) -> Error {
 }
 
 impl<'a> Supervisor<'a> {
-    /// `user`: the user whose processes are recorded, if it is not the recorder's own.
+    /// `of_others`: true if processes of other users are recorded, too.
     pub(super) fn new(
         settings: &'a RecordSettings,
         watch: &'a mut dyn FnMut(RecordingProgress),
-        user: Option<u32>,
+        of_others: bool,
     ) -> Result<Self> {
-        let shared = user.map_or_else(SharedMemory::new, SharedMemory::of_user);
+        let shared = if of_others { SharedMemory::for_others() } else { SharedMemory::new() };
         let shared = shared.map_err(|error| failed("create shared memory", error))?;
         let now = Instant::now();
         Ok(Self {
@@ -166,6 +169,7 @@ impl<'a> Supervisor<'a> {
             told: now,
             short_until: now + WHILE,
             notices: 0,
+            filters_end_us: None,
             alarm: Alarm::new().map_err(|error| failed("set a timer", error))?,
             programs: 0,
             changing: Duration::ZERO,
@@ -540,6 +544,9 @@ impl<'a> Supervisor<'a> {
     /// Makes a program that begins map the recorder's memory, and changes its code.
     fn enter(&mut self, process: Pid) -> std::result::Result<(), Left> {
         let (mut image, mapped) = self.plan_image(process)?;
+        if !self.may_map(process, &image) {
+            return Err(Left::Followed(Reason::LimitedProgram));
+        }
         let unentered = Left::Followed(Reason::UnenteredProgram);
         self.open(process);
         let opened = self.opened_of(process, process).map_err(|_| unentered)?;
@@ -570,6 +577,16 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
+    /// True if the filters of a stopped process allow it to map the recorder's memory.
+    pub(super) fn may_map(&mut self, process: Pid, image: &ProgramImage) -> bool {
+        filters::are_inherited(process) && !self.filters_end_us()
+            || filters::allow(process, &entrance::calls(&image.regions()))
+    }
+
+    fn filters_end_us(&mut self) -> bool {
+        *self.filters_end_us.get_or_insert_with(entrance::is_forbidden_to_us)
+    }
+
     /// Reserves memory for the program of a process; also returns its mappings.
     pub(super) fn plan_image(
         &mut self,
@@ -582,7 +599,7 @@ impl<'a> Supervisor<'a> {
         if value(libc::AT_SECURE).is_some_and(|secure| secure != 0) {
             return Err(Left::Free(Reason::OtherRights));
         }
-        if is_filtered(process) || is_limited(process) || has_little_memory(process) {
+        if is_limited(process) || has_little_memory(process) {
             return Err(Left::Followed(Reason::LimitedProgram));
         }
         let entry = value(libc::AT_ENTRY).unwrap_or_default();

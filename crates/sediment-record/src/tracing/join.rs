@@ -25,11 +25,11 @@ pub(crate) trait Joining {
     fn skipped(&mut self) -> &mut Skipped;
 }
 
-/// Attaches to these processes, then to their descendants. A descendant that may not be traced is skipped and counted,
-/// and so is one of several processes that has ended meanwhile, such as a worker of a service.
+/// Attaches to these processes, then to their descendants. One of several processes that cannot be recorded is skipped and
+/// counted, for example a worker of a service that has ended meanwhile.
 ///
 /// # Errors
-/// If none of the processes exists, or one may not be traced.
+/// If none of the processes can be recorded; has the reason of the first.
 pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
     // A traced process must not wait until others are prepared.
     let mut all: BTreeSet<Pid> = ids.iter().map(|id| Pid::from_raw(*id)).collect();
@@ -41,22 +41,18 @@ pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
         // An error is reported when the process is attached.
         let _ = tracer.prepare(*process);
     }
-    let (mut joined, mut gone, mut last) = (BTreeSet::new(), 0, None);
+    let (mut joined, mut refused) = (BTreeSet::new(), Vec::new());
     for id in ids {
-        if !joined.insert(Pid::from_raw(*id)) {
-            continue;
-        }
-        match join_one(Pid::from_raw(*id), tracer) {
-            Ok(()) => {}
-            Err(why) if why.code() == ErrorCode::NotFound => (gone, last) = (gone + 1, Some(why)),
-            Err(why) => return Err(why),
+        if joined.insert(Pid::from_raw(*id)) {
+            refused.extend(join_one(Pid::from_raw(*id), tracer).err());
         }
     }
-    if let Some(why) = last {
-        if gone == joined.len() {
-            return Err(why);
+    if refused.len() == joined.len() {
+        refused.into_iter().next().map_or(Ok(()), Err)?;
+    } else {
+        for why in refused {
+            tracer.skipped().add(Reason::UntraceableProcess, 0, why.to_string());
         }
-        tracer.skipped().add_many(Reason::UntraceableProcess, gone as u64, 0, why.to_string());
     }
     // The kernel follows everything that an attached process creates, so the search ends.
     loop {

@@ -219,6 +219,11 @@ pub(crate) fn is_filtered_as_we_are(thread: Pid) -> bool {
     filters(thread) == filters(Pid::this())
 }
 
+/// Returns the user with whose rights a process opens files.
+pub(crate) fn user_of(process: Pid) -> Option<u32> {
+    status_field(process, "Uid")?.split_whitespace().nth(3)?.parse().ok()
+}
+
 /// The process that a thread belongs to.
 pub(crate) fn process_of(thread: Pid) -> Option<Pid> {
     status_field(thread, "Tgid")?.parse().ok().map(Pid::from_raw)

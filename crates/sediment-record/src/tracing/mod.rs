@@ -9,6 +9,7 @@
 //!   give the reasons if that is not allowed
 
 pub mod apart;
+pub(crate) mod filters;
 pub(crate) mod groups;
 mod jobs;
 pub(crate) mod join;

@@ -6,6 +6,7 @@
 
 pub(crate) use sediment_process::ptrace::{Resume, Status, look, look_for, resume, wait, wait_for};
 
+use super::filters::{FilterInstruction, FilteredCall};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
@@ -65,6 +66,47 @@ pub(crate) fn rseq_area(thread: Pid) -> Result<u64, Errno> {
     let done =
         unsafe { libc::ptrace(REQUEST as _, thread.as_raw(), size_of_val(&about), about.as_mut_ptr()) };
     Errno::result(done).map(|_| about[0])
+}
+
+/// Returns a seccomp filter of a stopped thread, counted from the newest one; `None` if it has no filter of this number.
+pub(crate) fn seccomp_filter(thread: Pid, index: u64) -> Result<Option<Vec<FilterInstruction>>, Errno> {
+    /// PTRACE_SECCOMP_GET_FILTER.
+    const REQUEST: libc::c_long = 0x420c;
+    let ask = |to: *mut FilterInstruction| {
+        // SAFETY: the kernel writes nothing to a null pointer, and otherwise as many instructions as it has just said.
+        Errno::result(unsafe { libc::ptrace(REQUEST as _, thread.as_raw(), index, to) })
+    };
+    match ask(std::ptr::null_mut()) {
+        Err(Errno::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+        Ok(length) => {
+            let mut filter = vec![FilterInstruction::default(); length as usize];
+            // A stopped thread gets no filter, and no filter changes.
+            ask(filter.as_mut_ptr()).map(|_| Some(filter))
+        }
+    }
+}
+
+/// Makes these system calls in a child. True if none of them ends it, or is refused.
+pub(crate) fn child_makes(calls: &[FilteredCall]) -> bool {
+    // SAFETY: the child only makes system calls, whose arguments are numbers.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            let refused = |call: &FilteredCall| {
+                let [one, two, three, four, five, six] = call.arguments;
+                // SAFETY: as above.
+                let done = unsafe { libc::syscall(call.number, one, two, three, four, five, six) };
+                matches!(Errno::result(done), Err(Errno::EPERM | Errno::EACCES | Errno::ENOSYS))
+            };
+            let code = i32::from(calls.iter().any(refused));
+            // SAFETY: this ends the child.
+            unsafe { libc::_exit(code) }
+        }
+        Ok(ForkResult::Parent { child }) => {
+            matches!(wait_for(child), Ok(Status::Exited(0)))
+        }
+        Err(_) => false,
+    }
 }
 
 /// Sends a signal to a thread.
