@@ -5,13 +5,14 @@
 //! and all of it must end in limited time.
 //!
 //! The short form runs each scenario once or a few times, except long ones. Environment variables request more:
-//!   SEDIMENT_REPEATS=N runs each scenario N times, with seeds from SEDIMENT_SEED (1) on SEDIMENT_JOURNAL=FILE keeps
-//!   what was run, and does not run it again SEDIMENT_MINUTES=N begins no further run after so long
-//!   SEDIMENT_METHOD=NAME tests another recorder than breakpoints SEDIMENT_LOAD=N brings the machine to this load
-//!   average first SEDIMENT_PARAMETERS="…" replaces drawn parameters, as they are printed where a run fails
+//!   SEDIMENT_REPEATS=N runs each scenario N times, with seeds from SEDIMENT_SEED (1) on
+//!   SEDIMENT_JOURNAL=FILE keeps what was run, and does not run it again
+//!   SEDIMENT_MINUTES=N begins no further run after so long
+//!   SEDIMENT_LOAD=N brings the machine to this load average first
+//!   SEDIMENT_PARAMETERS="…" replaces drawn parameters, as they are printed where a run fails
 //!   SEDIMENT_KILLS=N measures how often SIGKILL of the tracing process kills a program, N times in each setting
-//!   SEDIMENT_SERVER_SECONDS=N how long PostgreSQL is attached to and let go under load (600) SEDIMENT_PATIENCE=SECONDS
-//!   what counts as hung (60), up to six times as long on a loaded machine
+//!   SEDIMENT_SERVER_SECONDS=N how long PostgreSQL is attached to and let go under load (600)
+//!   SEDIMENT_PATIENCE=SECONDS what counts as hung (60), up to six times as long on a loaded machine
 
 #[path = "torture/bench.rs"]
 mod bench;
@@ -48,7 +49,6 @@ use scenario::Scenario;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::Need;
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -60,11 +60,6 @@ fn main() {
     trials.push(Trial::test("printed_parameters_can_be_run_again", || {
         parameters::printed_parameters_can_be_run_again();
         Ok(())
-    }));
-    let for_blocks = Arc::clone(&bench);
-    let needs = [Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")];
-    trials.push(support::case("programs_have_maps_of_blocks", &needs, move || {
-        assert!(for_blocks.maps_blocks(), "the plugin for GCC cannot be built");
     }));
     let times = number("SEDIMENT_KILLS");
     let for_kills = Arc::clone(&bench);
@@ -104,7 +99,7 @@ fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<TortureJournal>) 
 /// Number of repetitions of a scenario of the short form after a fault.
 const AGAIN: usize = 2;
 /// Factor for the time limits of a recording that is repeated because it left no profile: a round of a program may take
-/// as long, and so may setting the breakpoints.
+/// as long, and so may the changes of its code.
 const LONGER: u32 = 10;
 
 /// Runs a scenario as often as requested. After all runs, fails with the first fault, reduced to a smaller run.

@@ -47,7 +47,7 @@ pub(super) fn attend(
             // If it has ended meanwhile, the next check finds that.
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
         }
-        (job.watch)(RecordingProgress { elapsed, functions: None, waiting: false, warning: None });
+        (job.watch)(RecordingProgress { elapsed, waiting: false });
         sleep(LOOK);
     }
 }

@@ -5,9 +5,9 @@
 //! Target, Settings ─ Recorder ─► a recorder's files in a folder ─► Recording (of sediment-read)
 //! ```
 //!
-//! Each recorder runs a program, or attaches to a running one. [`breakpoints`] and `call_sites` need no tool, and
-//! follow processes with [`tracing`]; the others run perf or valgrind. A recording contains paths and command lines, so
-//! only their owner can read its files, and they are removed once read.
+//! Each recorder runs a program, or attaches to a running one. `call_sites` needs no tool, and follows processes with
+//! [`tracing`]; the others run perf or valgrind. A recording contains paths and command lines, so only their owner can read
+//! its files, and they are removed once read.
 //!
 //! To add a recorder, add a file here, a row in [`RECORDERS`] and a case in the program's tests.
 
@@ -19,7 +19,6 @@
 #![warn(unreachable_pub)]
 
 mod attend;
-pub mod breakpoints;
 #[cfg(target_arch = "x86_64")]
 pub mod call_sites;
 mod perf;
@@ -33,7 +32,6 @@ use sediment_read::read::{Recording, Step};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// One way to record a program.
@@ -50,7 +48,7 @@ pub struct Recorder {
     pub traces: bool,
     /// True if it can count all calls.
     pub counts_all: bool,
-    /// True if its files contain addresses inside functions, from which blocks are counted.
+    /// True if it can record addresses inside functions, from which blocks are counted.
     pub tells_addresses: bool,
     /// Checks that it works on this machine. Otherwise returns an error with the code [`ErrorCode::Unsupported`] and
     /// the steps that would allow it.
@@ -94,30 +92,21 @@ pub enum RecordingTarget {
 /// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordSettings {
-    /// Base names or sonames of files in which no breakpoints are set, because their code checks itself.
+    /// Base names or sonames of files whose code is not changed, because it checks itself.
     pub exclude: BTreeSet<String>,
-    /// Programs and libraries that breakpoints record. In other files, breakpoints are set only at functions of the C
-    /// library with which a process changes its program or its rights.
-    pub recorded: FileFilter,
-    /// Memory that the recording may cost, in bytes: pages of code become private to each process; call sites have
-    /// stubs, counters and cached plans. `None`: 32 MiB for breakpoints, no limit for call sites.
+    /// Memory that the recording may cost, in bytes: changed pages of code, stubs, counters and cached plans. `None` for no
+    /// limit.
     pub max_memory: Option<u64>,
-    /// Run a started program of one thread on the recorder's processor while it hits many breakpoints.
-    pub share_processor: bool,
-    /// If only first uses are recorded: have a started program of one thread note them itself, with jumps in its code.
-    pub trampolines: bool,
-    /// Estimate of call rates by breakpoints; `None`: first uses only.
-    pub rates: Option<breakpoints::Rates>,
+    /// Record only first uses, without counts.
+    pub first_uses: bool,
     /// Share of the programs' time that the recording may take, such as 0.05; `None` for the recorder's own choice.
     pub overhead: Option<f64>,
     /// Count all calls, however long that takes.
     pub exact: bool,
     /// Record which functions run close in time, by call sites.
     pub affinity: bool,
-    /// Search for executed blocks with breakpoints, in files with a compiler's map of blocks.
-    pub blocks: BlockCoverage,
-    /// Search for blocks in every program with a line table, to count executions by line.
-    pub lines: bool,
+    /// Record addresses inside functions, from which blocks or lines are counted.
+    pub addresses: bool,
     /// Event of perf's samples or branch records, in perf's notation, such as `instructions:u`; `None` for the
     /// recorder's own choice.
     pub event: Option<String>,
@@ -129,75 +118,22 @@ pub struct RecordSettings {
     pub stop: Stop,
 }
 
-/// Choice among the programs and libraries that a process maps.
-#[derive(Clone)]
-pub struct FileFilter(Arc<Passes>);
-
-/// Predicate for the path and soname of a file.
-type Passes = dyn Fn(&str, Option<&str>) -> bool + Send + Sync;
-
-impl FileFilter {
-    /// Makes a filter by the path of a file, and by its soname if it has one.
-    pub fn new(passes: impl Fn(&str, Option<&str>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(passes))
-    }
-
-    /// True if this file passes.
-    #[must_use]
-    pub fn passes(&self, path: &str, soname: Option<&str>) -> bool {
-        (self.0)(path, soname)
-    }
-}
-
-/// Passes every file.
-impl Default for FileFilter {
-    fn default() -> Self {
-        Self::new(|_, _| true)
-    }
-}
-
-impl std::fmt::Debug for FileFilter {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.write_str("FileFilter")
-    }
-}
-
-/// Default memory limit of breakpoints, in bytes.
-pub(crate) const MAX_MEMORY: u64 = 32 << 20;
-
 impl Default for RecordSettings {
     fn default() -> Self {
         Self {
             exclude: BTreeSet::new(),
-            recorded: FileFilter::default(),
             max_memory: None,
-            share_processor: false,
-            trampolines: false,
-            rates: None,
+            first_uses: false,
             overhead: None,
             exact: false,
             affinity: false,
-            blocks: BlockCoverage::Never,
-            lines: false,
+            addresses: false,
             event: None,
             frequency: None,
             until: Until::default(),
             stop: Stop::default(),
         }
     }
-}
-
-/// Extent of the search for executed blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BlockCoverage {
-    /// Blocks are not recorded.
-    #[default]
-    Never,
-    /// As far as a share of the program's processor time allows. Functions that are not reached have no counts of
-    /// blocks.
-    WithinBudget,
-    /// All blocks of all executed functions.
-    Always,
 }
 
 /// End of a recording. Every recording ends when the program ends.
@@ -224,7 +160,7 @@ pub struct RecordingJob<'a> {
     pub files: &'a (dyn Files + Sync),
     /// Callback that receives the progress of the recording now and then.
     pub watch: &'a mut (dyn FnMut(RecordingProgress) + Send),
-    /// Connection to the front process that has started the program, for breakpoints; `None` to start it here.
+    /// Connection to the front process that has started the program, for recorders that trace; `None` to start it here.
     pub link: Option<&'a mut tracing::apart::FrontLink>,
 }
 
@@ -233,12 +169,8 @@ pub struct RecordingJob<'a> {
 pub struct RecordingProgress {
     /// Time since the beginning of the recording.
     pub elapsed: Duration,
-    /// Number of executed functions, if it is known during the recording.
-    pub functions: Option<u64>,
     /// True if the recording is over but the program still runs.
     pub waiting: bool,
-    /// Warning to show to the user at once.
-    pub warning: Option<String>,
 }
 
 /// Result of a recording.
@@ -248,8 +180,6 @@ pub struct Recorded {
     pub kept: RecordedData,
     /// Outcome of the program that was started; `None` if it was already running.
     pub outcome: Option<Outcome>,
-    /// Processor time of the recorded program; `None` if that is not measured.
-    pub worked: Option<Duration>,
 }
 
 /// Place of a recording.
@@ -266,7 +196,6 @@ pub const RECORDERS: &[Recorder] = &[
     perf::BRANCHES,
     #[cfg(target_arch = "x86_64")]
     call_sites::RECORDER,
-    breakpoints::RECORDER,
     perf::STACKS,
     valgrind::RECORDER,
 ];

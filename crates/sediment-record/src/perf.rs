@@ -38,7 +38,7 @@ pub(crate) const STACKS: Recorder = Recorder {
     tells_addresses: true,
     available: stacks_available,
     suits,
-    serves_best: crate::always,
+    serves_best: samples_suffice,
     record: record_stacks,
 };
 
@@ -69,6 +69,16 @@ const NO_BRANCHES: &str =
 /// Asks the kernel, because a start of perf takes longer than the recording of a short program.
 fn has_branches(_: &RecordingTarget, _: &RecordSettings) -> Result<()> {
     if may_record_branches() { Ok(()) } else { Err(Error::new(ErrorCode::Unsupported, NO_BRANCHES)) }
+}
+
+/// Samples miss blocks that are executed rarely.
+fn samples_suffice(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
+    match target {
+        RecordingTarget::Program(_) if settings.addresses => {
+            Err(Error::new(ErrorCode::Unsupported, "valgrind counts every block"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn branches_available() -> Result<()> {
@@ -167,7 +177,7 @@ fn count(event: &str) -> Result<String> {
 
 /// Number of samples per second of processor time that fits the allowed cost of the recording.
 fn samples_in_a_second(settings: &RecordSettings, most: f64) -> u32 {
-    let rate = settings.rates.map_or(USUAL, |rates| rates.overhead / SAMPLE.as_secs_f64());
+    let rate = settings.overhead.map_or(USUAL, |overhead| overhead / SAMPLE.as_secs_f64());
     rate.min(MOST).min(most).max(FEWEST).round() as u32
 }
 
@@ -202,19 +212,18 @@ fn record(job: &mut RecordingJob<'_>, options: &[&str]) -> Result<Recorded> {
         return Err(Error::new(ErrorCode::ProgramFailed, "perf wrote no recording")
             .with_hint("its messages are above"));
     }
-    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome), worked: None })
+    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::breakpoints::Rates;
 
     #[test]
     fn samples_keep_the_budget() {
         let of = |overhead: f64, most| {
-            let rates = Some(Rates { overhead, seed: 1 });
-            samples_in_a_second(&RecordSettings { rates, ..RecordSettings::default() }, most)
+            let overhead = Some(overhead);
+            samples_in_a_second(&RecordSettings { overhead, ..RecordSettings::default() }, most)
         };
         assert_eq!(of(0.05, 1e6), 1000, "50 ms in a second");
         assert_eq!(of(0.5, 1e6), 4000);

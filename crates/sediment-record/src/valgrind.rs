@@ -22,7 +22,7 @@ pub(crate) const RECORDER: Recorder = Recorder {
     lacks: "speed, and child processes",
     traces: false,
     counts_all: true,
-    tells_addresses: false,
+    tells_addresses: true,
     available,
     suits,
     serves_best: crate::always,
@@ -59,7 +59,11 @@ fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
         return Err(Error::new(ErrorCode::Usage, "valgrind records only programs that it starts"));
     };
     let mut valgrind = std::process::Command::new("valgrind");
-    valgrind.arg("--quiet").args(options(job.folder)).args(words);
+    valgrind.arg("--quiet").args(options(job.folder));
+    if job.settings.addresses {
+        valgrind.arg("--dump-instr=yes");
+    }
+    valgrind.args(words);
     let outcome = attend(valgrind, job, false)?;
     let files: Vec<PathBuf> = recorded_files(job.folder)
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot read the recording: {error}")))?
@@ -72,7 +76,7 @@ fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
             if started { "valgrind wrote no recording" } else { "valgrind could not start the program" };
         return Err(Error::new(ErrorCode::ProgramFailed, message).with_hint("its messages are above"));
     }
-    Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome), worked: None })
+    Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome) })
 }
 
 fn options(folder: &Path) -> [OsString; 3] {

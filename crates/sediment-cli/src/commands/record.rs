@@ -7,7 +7,7 @@ use crate::inputs::{ProfileOutput, recordings, summary};
 use crate::next_steps;
 use crate::output::{Schema, SkippedItems};
 use crate::recording::{
-    Only, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse, ResolvedRecording,
+    NothingSelected, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse, ResolvedRecording,
 };
 use crate::ui::Ui;
 use crate::values::{self, Glob};
@@ -20,7 +20,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::counters::line_profile::llvm;
 use sediment_read::read::Recording;
 use sediment_read::resolve;
-use sediment_record::{FileFilter, RecordingTarget};
+use sediment_record::RecordingTarget;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -105,16 +105,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         (false, None) => RecordingUse::Profile,
         (false, Some(_)) => RecordingUse::Lines,
     };
-    let globs = arguments.only.clone();
-    let only = Only {
-        files: FileFilter::new(move |path, soname| {
-            let label = resolve::label(path, soname);
-            label.is_some_and(|label| globs.iter().any(|glob| glob.matches(&label)))
-        }),
-        none: &nothing_executed,
-    };
-    let only = (!arguments.only.is_empty()).then_some(&only);
-    let made = match arguments.options.record(&target, wanted, only, ui)? {
+    let none: Option<NothingSelected<'_>> = (!arguments.only.is_empty()).then_some(&nothing_executed);
+    let made = match arguments.options.record(&target, wanted, none, ui)? {
         RecordingSide::Recorder(made) => made,
         RecordingSide::Front(code) => return Ok(code),
     };

@@ -48,8 +48,6 @@ pub(crate) struct Bench {
     compiled: Mutex<BTreeMap<String, Compiled>>,
     /// The program under test, at a path where every user may run it.
     pub(crate) sediment: PathBuf,
-    /// The plugin with which compilers add maps of blocks, built once; `None` if it cannot be built.
-    plugin: OnceLock<Option<PathBuf>>,
 }
 
 impl Bench {
@@ -60,19 +58,7 @@ impl Bench {
         let sediment = path.join("sediment");
         std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
         std::fs::create_dir(path.join("programs")).unwrap();
-        Self { folder, compiled: Mutex::default(), sediment, plugin: OnceLock::new() }
-    }
-
-    /// True if the programs have maps of their blocks, which are then recorded as well.
-    pub(crate) fn maps_blocks(&self) -> bool {
-        self.plugin().is_some()
-    }
-
-    fn plugin(&self) -> Option<&Path> {
-        let build = || {
-            support::has_gcc_plugin_headers("gcc").then(|| support::plugin::built("gcc").join("sediment.so"))
-        };
-        self.plugin.get_or_init(build).as_deref()
+        Self { folder, compiled: Mutex::default(), sediment }
     }
 
     fn programs(&self) -> PathBuf {
@@ -92,10 +78,6 @@ impl Bench {
                     .arg(&program)
                     .arg(sources.join(source))
                     .args(flags);
-                if let Some(plugin) = self.plugin() {
-                    compile.arg(format!("-fplugin={}", plugin.display()));
-                    compile.arg("-fplugin-arg-sediment-blocks");
-                }
                 let done = compile.current_dir(self.programs()).output().unwrap();
                 assert!(done.status.success(), "{source}: {}", String::from_utf8_lossy(&done.stderr));
                 program
@@ -125,7 +107,7 @@ impl Bench {
         Room { stripped: parameters.stripped == 1, ..self.room() }
     }
 
-    /// A copy of a compiled program or library without symbols and maps of blocks, which `strip` removes.
+    /// A copy of a compiled program or library without symbols, which `strip` removes.
     fn without_symbols(&self, whole: &Path) -> PathBuf {
         let name = whole.file_name().unwrap().to_str().unwrap();
         let place = self.compiled.lock().unwrap().entry(format!("{name} stripped")).or_default().clone();

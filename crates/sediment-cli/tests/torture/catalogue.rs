@@ -37,12 +37,12 @@ fn programs() -> Vec<Scenario> {
         row("vforks_and_spawns", started(VFORKS)).rounds(5, 20),
         row("execs", started(EXECS)).rounds(5, 40),
         row("programs_in_memory", started(MEMORY_FILES)).rounds(5, 20),
-        row("libraries_loaded", started(LOADS)).rounds(100, 300).threads(1, 1).rates(),
+        row("libraries_loaded", started(LOADS)).rounds(100, 300).threads(1, 1).all_calls(),
         row("libraries_loaded_by_threads", started(LOADS)).rounds(5, 15).threads(2, 8),
         row("libraries_replaced_while_loaded", started(DELETES)).rounds(50, 150),
         row("code_without_execution_for_a_moment", started(PROTECTS)).rounds(50, 200),
         row("rights_of_code_in_turns", own_code(TURNS)),
-        row("code_that_patches_itself", own_code(PATCHES)).rounds(20, 60).rates(),
+        row("code_that_patches_itself", own_code(PATCHES)).rounds(20, 60).all_calls(),
         row("code_that_rewrites_entries", own_code(REWRITES)).rounds(10, 40),
         row("code_made_in_memory", started(GENERATES)).rounds(20, 80),
         row("a_program_mapped_twice", started(MAPS)).rounds(20, 80),
@@ -51,7 +51,7 @@ fn programs() -> Vec<Scenario> {
             ScenarioPlan { expect: Expect::NothingToRecord, ..started(WRITABLE) },
         )
         .rounds(2000, 5000)
-        .rates(),
+        .all_calls(),
         row("signals_of_every_sort", started(SIGNALS)).rounds(20, 60),
         row("signals_blocked", started(BLOCKS)),
         row("sigtraps_of_its_own", started(SIGTRAPS)).rounds(20, 60),
@@ -74,8 +74,8 @@ fn programs() -> Vec<Scenario> {
         row("users_changed", started(DROPS)).needs_root().rounds(20, 60),
         row("many_threads", started(THREADS)).threads(40, 64).rounds(2, 4),
         row("children_without_memory", started(UNMAPS)).rounds(5, 30),
-        row("code_that_moves", started(MOVES)).rounds(5, 30).without_traps(),
-        row("sigtraps_ignored_by_system_calls", started(IGNORES)).rounds(20, 60).without_traps(),
+        row("code_that_moves", started(MOVES)).rounds(5, 30),
+        row("sigtraps_ignored_by_system_calls", started(IGNORES)).rounds(20, 60),
     ]
 }
 
@@ -104,25 +104,21 @@ fn begun_by_others() -> Vec<Scenario> {
         row("forks_with_a_preloaded_library", by(&["stdbuf", "-oL"], FORKS)).needs(&["stdbuf"]),
         row("begun_by_a_shell", by(&["sh", "-c", "\"$0\" \"$@\" & wait $!"], WORKS)),
         row("begun_in_a_pipe", by(&["sh", "-c", "\"$0\" \"$@\" | cat; exit 7"], FORKS)),
-        row("traced_by_strace", traced_by(strace, WORKS)).needs(&["strace"]).without_traps(),
+        row("traced_by_strace", traced_by(strace, WORKS)).needs(&["strace"]),
         row("threads_traced_by_strace", traced_by(strace, THREADS))
             .needs(&["strace"])
-            .threads(2, 8)
-            .without_traps(),
-        row("forks_traced_by_strace", traced_by(strace, FORKS)).needs(&["strace"]).without_traps(),
+            .threads(2, 8),
+        row("forks_traced_by_strace", traced_by(strace, FORKS)).needs(&["strace"]),
         row("signals_traced_by_strace", traced_by(strace, SIGNALS))
             .needs(&["strace"])
-            .rounds(5, 20)
-            .without_traps(),
+            .rounds(5, 20),
         row("run_by_valgrind", traced_by(&["valgrind", "-q", "--tool=none"], WORKS))
             .needs(&["valgrind"])
-            .rounds(2, 10)
-            .without_traps(),
+            .rounds(2, 10),
         row("threads_run_by_valgrind", traced_by(&["valgrind", "-q", "--tool=none"], THREADS))
             .needs(&["valgrind"])
             .rounds(2, 4)
-            .threads(2, 4)
-            .without_traps(),
+            .threads(2, 4),
     ]
 }
 
@@ -164,6 +160,7 @@ fn let_go() -> Vec<Scenario> {
 fn attached() -> Vec<Scenario> {
     let to = |program| plan(program, StartMode::Attach, RecordingEnd::Seconds);
     let own_code = |program| ScenarioPlan { own_code: true, ..to(program) };
+    let refusable = |program| ScenarioPlan { expect: Expect::SameOrRefused, ..to(program) };
     vec![
         row("attached_to_calls", to(WORKS)),
         row("attached_to_threads", to(THREADS)).threads(2, 24),
@@ -176,15 +173,15 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_dlopen_by_threads", to(LOADS)).threads(2, 8),
         row("attached_to_mprotect", own_code(TURNS)),
         row("attached_to_a_moment_without_execution", to(PROTECTS)),
-        row("attached_to_patches", own_code(PATCHES)),
+        row("attached_to_patches", ScenarioPlan { expect: Expect::SameOrRefused, ..own_code(PATCHES) }),
         row("attached_to_rewritten_entries", own_code(REWRITES)),
         row("attached_to_writable_code", ScenarioPlan { expect: Expect::NothingToRecord, ..to(WRITABLE) })
-            .rates(),
+            .all_calls(),
         row("attached_to_a_static_program", to(WORKS_STATIC)),
         row("attached_to_a_static_pie", to(WORKS_STATIC_PIE)),
         row("attached_to_static_threads", to(THREADS_STATIC)).threads(2, 24),
         row("attached_to_code_made_in_memory", to(GENERATES)),
-        row("attached_to_a_program_mapped_twice", to(MAPS)),
+        row("attached_to_a_program_mapped_twice", refusable(MAPS)),
         row("attached_to_blocked_signals", ScenarioPlan { expect: Expect::Unharmed, ..to(BLOCKS) }),
         row("attached_to_exceptions", to(THROWS)).needs(&["c++"]),
         row("attached_to_entries_within_instructions", to(PREFIXES)),
@@ -193,7 +190,7 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_signals", to(SIGNALS)),
         row("attached_to_sigtraps", to(SIGTRAPS)),
         row("attached_to_children_that_stop", to(STOPS)),
-        row("attached_to_shared_memory", to(SHARES)),
+        row("attached_to_shared_memory", refusable(SHARES)),
         row("attached_without_a_first_thread", to(HEADLESS)),
         row("attached_to_the_end", plan(WORKS, StartMode::Attach, RecordingEnd::Program)).signals(&[15]),
         row("attached_to_a_crash", plan(CRASHES, StartMode::Attach, RecordingEnd::Program))
@@ -334,8 +331,14 @@ fn limits() -> Vec<Scenario> {
             .needs(&["prlimit"])
             .rounds(20, 60),
         row("hardly_any_memory", limited(WORKS, "--as=12000000")).needs(&["prlimit"]),
-        row("attached_with_little_memory", attached(HOARDS, Guise::Limited("--as=60000000")))
-            .needs(&["prlimit"]),
+        row(
+            "attached_with_little_memory",
+            ScenarioPlan {
+                expect: Expect::SameOrRefused,
+                ..attached(HOARDS, Guise::Limited("--as=60000000"))
+            },
+        )
+        .needs(&["prlimit"]),
         row("few_files", limited(FORKS, "--nofile=12")).needs(&["prlimit"]),
         row("hardly_any_files", limited(WORKS, "--nofile=5")).needs(&["prlimit"]),
         row("a_full_process_table", crowded).needs(&["prlimit"]).needs_root().rounds(3, 6),

@@ -11,13 +11,13 @@ pub(crate) enum FaultKind {
     /// A process of the program was killed.
     Killed,
     /// Code in memory differs from the file after the recorder detached.
-    Armed,
+    LeftChanged,
     /// The recording began, but there is no profile; or the recorder failed although it should have recorded.
     Lost,
 }
 
 pub(crate) const KINDS: [FaultKind; 5] =
-    [FaultKind::Changed, FaultKind::Hung, FaultKind::Killed, FaultKind::Armed, FaultKind::Lost];
+    [FaultKind::Changed, FaultKind::Hung, FaultKind::Killed, FaultKind::LeftChanged, FaultKind::Lost];
 
 impl FaultKind {
     pub(crate) fn name(self) -> &'static str {
@@ -25,7 +25,7 @@ impl FaultKind {
             Self::Changed => "changed",
             Self::Hung => "hung",
             Self::Killed => "killed",
-            Self::Armed => "left armed",
+            Self::LeftChanged => "left changed",
             Self::Lost => "no profile",
         }
     }

@@ -15,11 +15,11 @@ use std::time::Duration;
 pub(crate) fn measure(bench: &Bench, times: u64) {
     let seconds = |milliseconds: u32| (milliseconds, milliseconds);
     let settings = [
-        ("attached, first uses, in the first 0.2 s", true, 1, (0, 200)),
-        ("attached, first uses, after 2 s", true, 1, seconds(2000)),
-        ("attached, call rates at 5 %, in the first 0.2 s", true, 0, (0, 200)),
-        ("attached, call rates at 5 %, after 2 s", true, 0, seconds(2000)),
-        ("started by `record`", false, 0, (0, 500)),
+        ("attached, in the first 0.2 s", true, 0, (0, 200)),
+        ("attached, after 2 s", true, 0, seconds(2000)),
+        ("attached, bursts of 5 %, in the first second", true, 2, (0, 1000)),
+        ("started by `record`, in the first 0.1 s", false, 0, (0, 100)),
+        ("started by `record`, bursts of 5 %", false, 2, (0, 1000)),
     ];
     println!("| recording | tracing processes killed | programs that died within 0.5 s | by their end |");
     println!("|---|---:|---:|---:|");

@@ -17,16 +17,14 @@ pub(crate) struct Parameters {
     pub(crate) time: u32,
     /// `--overhead`, in per cent.
     pub(crate) overhead: u32,
-    /// Only first uses: 1, or 2 with trampolines; with call rates: 0.
+    /// All calls: 0; only first uses: 1; bursts from the beginning: 2.
     pub(crate) startup: u32,
     /// Number of the signal that is sent.
     pub(crate) signal: u32,
-    /// With `--share-processor`: 1.
-    pub(crate) share: u32,
-    /// A program without symbols and map of blocks: 1.
+    /// With `--affinity`: 1.
+    pub(crate) affinity: u32,
+    /// A program without symbols: 1.
     pub(crate) stripped: u32,
-    /// Executed lines with call rates, if the program belongs to the test and is not stripped: 1.
-    pub(crate) lines: u32,
 }
 
 /// Inclusive ranges from which a scenario draws its values.
@@ -67,24 +65,22 @@ impl Ranges {
             delay: between(self.delay),
             time: between(self.time),
             overhead: [5, 20, 40, 80][between((0, 3)) as usize],
-            // Most faults are possible with call rates.
+            // Most faults are possible with all calls.
             startup: [2, 1, 0, 0][between((0, 3)) as usize].clamp(self.startup.0, self.startup.1),
             signal: turn(self.signals),
-            share: u32::from(between((0, 2)) == 0),
+            affinity: u32::from(between((0, 2)) == 0),
             stripped: u32::from(between((0, 2)) == 0),
-            lines: u32::from(between((0, 2)) == 0),
         }
     }
 }
 
 impl std::fmt::Display for Parameters {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { seed, rounds, threads, delay, time, overhead, startup, signal, share, stripped, lines } =
-            self;
+        let Self { seed, rounds, threads, delay, time, overhead, startup, signal, affinity, stripped } = self;
         write!(
             out,
             "seed={seed} rounds={rounds} threads={threads} delay={delay} time={time} overhead={overhead} startup={startup} signal={signal} \
-             share={share} stripped={stripped} lines={lines}"
+             affinity={affinity} stripped={stripped}"
         )
     }
 }
@@ -103,9 +99,8 @@ impl Parameters {
                 "overhead" => self.overhead = number,
                 "startup" => self.startup = number,
                 "signal" => self.signal = number,
-                "share" => self.share = number,
+                "affinity" => self.affinity = number,
                 "stripped" => self.stripped = number,
-                "lines" => self.lines = number,
                 _ => panic!("there is no parameter {name}"),
             }
         }
@@ -132,9 +127,8 @@ impl Parameters {
             }
         }
         with(&|simpler| simpler.startup = ranges.startup.1.min(1));
-        with(&|simpler| simpler.share = 0);
+        with(&|simpler| simpler.affinity = 0);
         with(&|simpler| simpler.stripped = 0);
-        with(&|simpler| simpler.lines = 0);
         found
     }
 }
@@ -149,7 +143,7 @@ pub(crate) fn printed_parameters_can_be_run_again() {
     // A few seeds draw every form, each with and without the other.
     let mut forms: Vec<_> = (1..100)
         .map(|seed| ranges.draw(seed))
-        .map(|drawn| (drawn.startup, drawn.share, drawn.stripped))
+        .map(|drawn| (drawn.startup, drawn.affinity, drawn.stripped))
         .collect();
     forms.sort_unstable();
     forms.dedup();

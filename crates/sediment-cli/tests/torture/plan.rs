@@ -4,11 +4,9 @@
 
 use super::bench::{Bench, CommandExits, Made, ProcessExit, Room, WatchedCommand, step_limit};
 use super::fault::{Fault, FaultKind};
-use super::made::LOOKS;
 use super::parameters::Parameters;
 use super::processes;
 use std::path::Path;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// Ways to start the recorder.
@@ -90,7 +88,7 @@ pub(crate) struct ScenarioPlan {
     pub(crate) through: &'static [&'static str],
     /// Further options of the recorder.
     pub(crate) options: &'static [&'static str],
-    /// True if the program changes its own code: then only breakpoints count as differences.
+    /// True if the program changes its own code, so that it differs from the file.
     pub(crate) own_code: bool,
     /// Prepares the folder.
     pub(crate) prepare: fn(&Room<'_>),
@@ -193,14 +191,6 @@ impl ScenarioPlan {
 
     fn record(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         let mut words = record(room, parameters);
-        // It prints the processors on which it may run, when this is observed (docs/recording.md).
-        if self.program.name == LOOKS.name {
-            words.retain(|word| word != "--share-processor");
-        }
-        let is_whole = !room.stripped && !self.own_code && self.expect == Expect::Same;
-        if method() == BREAKPOINTS && parameters.lines == 1 && parameters.startup == 0 && is_whole {
-            words.extend(words_of(&["--format", "llvm-sample"]));
-        }
         match self.end {
             RecordingEnd::Seconds => words.extend(seconds(parameters)),
             RecordingEnd::Output => words.extend(words_of(&["--until", "OUTPUT"])),
@@ -248,7 +238,7 @@ impl ScenarioPlan {
                 }
                 let_go(&watched)?;
                 code_is_whole(&watched, self.own_code)?;
-                // Any remaining breakpoint would be hit now.
+                // Any remaining change would have an effect now.
                 std::thread::sleep(Duration::from_millis(20));
                 if let Ok(program) = found {
                     processes::signal(program, TERM);
@@ -414,13 +404,9 @@ impl ScenarioPlan {
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
             _ => {
-                // A program may end before a breakpoint is set, and by a signal before one is hit.
-                let set = !recorder.err().contains("(0 breakpoints set");
-                let before = match self.end {
-                    RecordingEnd::Program => !set || matches!(report.command, ProcessExit::Signal(_)),
-                    RecordingEnd::Seconds => !set,
-                    _ => false,
-                };
+                // A signal may end a program before it makes a call.
+                let before =
+                    self.end == RecordingEnd::Program && matches!(report.command, ProcessExit::Signal(_));
                 if before && recorder.err().contains("has no calls and no cost") {
                     return Ok(());
                 }
@@ -473,43 +459,17 @@ impl ScenarioPlan {
     }
 }
 
-/// Recorder whose options are drawn.
-pub(crate) const BREAKPOINTS: &str = "breakpoints";
-
-/// Recorder under test: the one in SEDIMENT_METHOD.
-pub(crate) fn method() -> &'static str {
-    static NAMED: LazyLock<String> =
-        LazyLock::new(|| std::env::var("SEDIMENT_METHOD").unwrap_or_else(|_| BREAKPOINTS.to_owned()));
-    &NAMED
-}
-
 /// Command line of the recorder: `sediment record` with the drawn options.
 pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
     let mut words = vec![text(&room.bench.sediment)];
-    words.extend(words_of(&["record", "--method", method(), "-o", "recorded.gv"]));
-    if method() != BREAKPOINTS {
-        // Others cannot record only first uses: they take their own time, or have a limit.
-        if parameters.startup > 0 {
-            words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
-        }
-        if parameters.share == 1 {
-            words.push("--affinity".to_owned());
-        }
-        return words;
+    words.extend(words_of(&["record", "--method", "call-sites", "-o", "recorded.gv"]));
+    match parameters.startup {
+        0 => {}
+        1 => words.push("--startup".to_owned()),
+        _ => words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]),
     }
-    if parameters.startup > 0 {
-        words.push("--startup".to_owned());
-    } else {
-        words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
-        words.extend(["--seed".to_owned(), parameters.seed.to_string()]);
-    }
-    if parameters.share == 1 {
-        words.push("--share-processor".to_owned());
-    }
-    if parameters.startup == 2 {
-        words.push("--trampolines".to_owned());
-    } else if room.bench.maps_blocks() && !room.stripped {
-        words.extend(words_of(&["--blocks", "always"]));
+    if parameters.affinity == 1 {
+        words.push("--affinity".to_owned());
     }
     words
 }
@@ -550,19 +510,16 @@ fn is_traced(target: &WatchedCommand) -> bool {
     target.programs().iter().any(|process| processes::tracer(process.id).is_some())
 }
 
-/// Compares the code of all processes of a command with the files; `own_code`: only breakpoints count.
+/// Compares the code of all processes of a command with the files, unless the program changes its `own_code`.
 pub(crate) fn code_is_whole(target: &WatchedCommand, own_code: bool) -> Result<(), Fault> {
-    for process in target.programs() {
+    let programs = if own_code { Vec::new() } else { target.programs() };
+    for process in programs {
         let found = processes::differences(process.id);
-        let changed = if own_code { 0 } else { found.changed.len() };
-        if found.armed.len() + changed > 0 {
-            let (armed, first) = (found.armed.len(), found.first);
+        if !found.changed.is_empty() {
+            let (changed, first) = (found.changed.len(), found.first);
             let traced = if processes::tracer(process.id).is_some() { ", which is traced" } else { "" };
-            let detail = format!(
-                "{armed} breakpoints and {changed} other bytes in {}{traced}, the first in {first}",
-                process.name
-            );
-            return Err(Fault::new(FaultKind::Armed, detail));
+            let detail = format!("{changed} bytes in {}{traced}, the first in {first}", process.name);
+            return Err(Fault::new(FaultKind::LeftChanged, detail));
         }
     }
     Ok(())

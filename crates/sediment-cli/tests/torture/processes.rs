@@ -130,9 +130,6 @@ pub(crate) fn end_below(root: i32) {
 /// Bytes of code in memory that differ from the file, by address.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Differences {
-    /// A breakpoint instruction where the file has another one.
-    pub(crate) armed: BTreeSet<u64>,
-    /// Other differences.
     pub(crate) changed: BTreeSet<u64>,
     /// Description of the first difference.
     pub(crate) first: String,
@@ -140,19 +137,16 @@ pub(crate) struct Differences {
     pub(crate) compared: u64,
 }
 
-const BREAKPOINT: u8 = 0xcc;
-
 /// Compares all non-writable code of a process with the mapped files. Ignores files that are loaded or unloaded
 /// meanwhile: a difference counts if it is found three times, in a mapping that exists before and after.
 pub(crate) fn differences(process: i32) -> Differences {
     let mut found = compare(process);
     for _ in 0..2 {
-        if found.armed.is_empty() && found.changed.is_empty() {
+        if found.changed.is_empty() {
             break;
         }
         std::thread::sleep(Duration::from_millis(15));
         let again = compare(process);
-        found.armed.retain(|address| again.armed.contains(address));
         found.changed.retain(|address| again.changed.contains(address));
     }
     found
@@ -165,11 +159,10 @@ fn compare(process: i32) -> Differences {
     for line in maps().lines() {
         let mut here = Differences::default();
         let _ = compare_mapping(process, line, &memory, &mut here);
-        let differs = !here.armed.is_empty() || !here.changed.is_empty();
+        let differs = !here.changed.is_empty();
         if differs && !maps().lines().any(|now| now == line) {
             continue;
         }
-        found.armed.append(&mut here.armed);
         found.changed.append(&mut here.changed);
         found.compared += here.compared;
         found.first = if found.first.is_empty() { here.first } else { found.first };
@@ -214,8 +207,7 @@ fn compare_mapping(process: i32, line: &str, memory: &File, found: &mut Differen
                     offset + (at - start) + index as u64
                 );
             }
-            let kind = if *here == BREAKPOINT { &mut found.armed } else { &mut found.changed };
-            kind.insert(at + index as u64);
+            found.changed.insert(at + index as u64);
         }
         at += length as u64;
     }

@@ -19,7 +19,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             .ranges(|ranges| ranges.time = (50, 2500))
     };
     vec![
-        whole("python_imports_its_library", |_| script("python3", "modules.py")).needs(&["python3"]).rates(),
+        whole("python_imports_its_library", |_| script("python3", "modules.py")).needs(&["python3"]).all_calls(),
         cut("python_let_go_while_it_imports", |_| script("python3", "modules.py")).needs(&["python3"]),
         special("python_attached_to_while_it_imports", python_attached).needs(&["python3"]),
         whole("perl_loads_modules", |_| words_of(&["perl", "-e", PERL])).needs(&["perl"]),
@@ -29,11 +29,11 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             .at_most(20),
         whole("php_loads_extensions", |_| words_of(&["php", "-r", PHP])).needs(&["php"]),
         whole("ruby_loads_libraries", |_| words_of(&["ruby", "-e", RUBY])).needs(&["ruby"]),
-        whole("a_browser", browser).needs(&["chromium"]).short(0).at_most(20).rates(),
+        whole("a_browser", browser).needs(&["chromium"]).short(0).at_most(20).all_calls(),
         cut("a_browser_let_go", browser).needs(&["chromium"]).short(0).at_most(20),
         whole("a_compiler_through_its_driver", |_| words_of(&["sh", "-c", COMPILE])),
-        whole("a_database_with_blocks", database).needs(&["sqlite3-with-blocks"]).short(0).rates(),
-        cut("a_database_with_blocks_let_go", database).needs(&["sqlite3-with-blocks"]).short(0).rates(),
+        whole("a_database", database).needs(&["sqlite3"]),
+        cut("a_database_let_go", database).needs(&["sqlite3"]),
         whole("pipes_of_a_shell", |_| words_of(&["bash", "-c", PIPES])).needs(&["bash"]),
         whole("a_program_replaced_while_it_is_tested", replaced),
         whole("jobs_of_a_shell", |_| words_of(&["bash", "-c", JOBS])).needs(&["bash"]),
@@ -69,7 +69,7 @@ const JOBS: &str = "set -m; sleep 30 & kill -STOP %1; sleep 0.1; jobs | sed 's/ 
     trap 'echo caught' USR1; kill -USR1 $$; (exit 3) & wait $!; echo $?; coproc cat; echo through >&${COPROC[1]}; \
     read line <&${COPROC[0]}; echo $line; exit 9";
 
-/// Many different SQL statements at the end, so that the shell executes new blocks all the time.
+/// Many different SQL statements at the end, so that the shell executes new functions all the time.
 fn database(room: &Room<'_>) -> Vec<String> {
     let text = "create table t(a integer primary key, b text, c real); with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) \
         insert into t select x, printf('%08x', x * 7919 % 65536), x * 0.5 from n; create index i on t(b); analyze; \
@@ -81,7 +81,7 @@ fn database(room: &Room<'_>) -> Vec<String> {
         select a, sum(c) over (order by a rows 3 preceding) from t where a < 12; select json_group_array(b) from (select b from t limit 5); \
         select strftime('%Y-%j', 0, 'unixepoch', '+' || a || ' days') from t where a < 9; vacuum; pragma integrity_check; select * from missing; select 1/0;";
     std::fs::write(room.path.join("input.sql"), text).unwrap();
-    words_of(&["sh", "-c", "sqlite3-with-blocks :memory: <input.sql 2>&1; exit 9"])
+    words_of(&["sh", "-c", "sqlite3 :memory: <input.sql 2>&1; exit 9"])
 }
 
 /// As in configure and `make check`: different programs with the same name, one after the other.

@@ -4,7 +4,7 @@
 use super::bench::Bench;
 use super::fault::Fault;
 use super::parameters::{Parameters, Ranges};
-use super::plan::{BREAKPOINTS, RecordingEnd, ScenarioPlan, is_root, method};
+use super::plan::{ScenarioPlan, is_root};
 use std::time::{Duration, Instant};
 use support::Need;
 
@@ -14,10 +14,6 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) needs: Vec<Need>,
     pub(crate) as_root: bool,
-    /// True if it records until a program's first output, which only breakpoints support.
-    pub(crate) by_breakpoints: bool,
-    /// True if breakpoints harm it (docs/background/breakpoints.md).
-    pub(crate) without_traps: bool,
     pub(crate) ranges: Ranges,
     /// Number of runs in the short form; 0 if it is only in the long form.
     pub(crate) short: usize,
@@ -28,10 +24,7 @@ pub(crate) struct Scenario {
 
 /// Makes a scenario from a plan.
 pub(crate) fn row(name: &'static str, plan: ScenarioPlan) -> Scenario {
-    let by_breakpoints = plan.end == RecordingEnd::Output;
-    let mut made = special(name, move |bench, parameters| plan.run(bench, parameters));
-    made.by_breakpoints = by_breakpoints;
-    made
+    special(name, move |bench, parameters| plan.run(bench, parameters))
 }
 
 /// Makes a scenario with its own code.
@@ -43,8 +36,6 @@ pub(crate) fn special(
         name,
         needs: vec![Need::Program("cc")],
         as_root: false,
-        by_breakpoints: false,
-        without_traps: false,
         ranges: Ranges::default(),
         short: 1,
         at_most: usize::MAX,
@@ -65,12 +56,6 @@ impl Scenario {
         self
     }
 
-    /// Runs only with recorders that set no traps.
-    pub(crate) fn without_traps(mut self) -> Self {
-        self.without_traps = true;
-        self
-    }
-
     pub(crate) fn ranges(mut self, change: impl FnOnce(&mut Ranges)) -> Self {
         change(&mut self.ranges);
         self
@@ -84,8 +69,8 @@ impl Scenario {
         self.ranges(|ranges| ranges.threads = (low, high))
     }
 
-    /// With call rates.
-    pub(crate) fn rates(self) -> Self {
+    /// Always with all calls.
+    pub(crate) fn all_calls(self) -> Self {
         self.ranges(|ranges| ranges.startup = (0, 0))
     }
 
@@ -105,12 +90,6 @@ impl Scenario {
 
     /// Returns the reason why it cannot be run here, other than missing requirements.
     pub(crate) fn impossible(&self) -> Option<&'static str> {
-        if self.by_breakpoints && method() != BREAKPOINTS {
-            return Some("is for breakpoints alone");
-        }
-        if self.without_traps && method() == BREAKPOINTS {
-            return Some("is for recorders without traps");
-        }
         (self.as_root && !is_root()).then_some("needs root")
     }
 

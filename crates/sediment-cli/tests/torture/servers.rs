@@ -21,8 +21,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         own("a_server_of_events_under_load", POLLS).ranges(|ranges| ranges.time = (100, 700)),
         special("redis_under_load", redis).needs(&["redis-server"]).short(0).at_most(20),
         special("nginx_under_load", nginx).needs(&["nginx"]).short(0).at_most(20),
-        postgresql_row("postgresql_under_load", "postgres").rates(),
-        postgresql_row("postgresql_with_blocks_under_load", "postgres-with-blocks").rates(),
+        postgresql_row("postgresql_under_load", "postgres").all_calls(),
         postgresql_row("postgresql_under_load_for_first_uses", "postgres")
             .ranges(|ranges| ranges.startup = (1, 1)),
     ]
@@ -52,7 +51,7 @@ fn under_load(
             .map(|_| scope.spawn(move || client(address, over, answers)))
             .collect();
         let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program, &[]));
-        // Any remaining breakpoint would be hit now.
+        // Any remaining change would have an effect now.
         std::thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
         let lost: Vec<String> =

@@ -185,7 +185,7 @@ fn several_recorders(bench: &Bench, parameters: &Parameters) -> Result<(), Fault
     attached(&two, second_program)?;
     let third = [
         vec![text(&bench.sediment)],
-        words_of(&["record", "-o", "third.gv", "--method", "breakpoints"]),
+        words_of(&["record", "-o", "third.gv"]),
         to(first_program),
     ];
     let mut third = rooms[0].start("third", &third.concat());
@@ -415,7 +415,7 @@ impl Drop for LimitedGroup {
     }
 }
 
-/// A program that uses nearly all memory of its group: breakpoints need memory, too.
+/// A program that uses nearly all memory of its group: changed code needs memory, too.
 fn at_a_limit(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
     let no_group = |error| Fault::new(FaultKind::Changed, format!("no group: {error}"));

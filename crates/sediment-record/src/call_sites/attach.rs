@@ -138,6 +138,9 @@ impl Supervisor<'_> {
         }
         let running: Vec<Pid> = standing.stopped.keys().copied().collect();
         let any = *running.first().ok_or_else(|| io::Error::other("the process has ended"))?;
+        if shares_memory(process) {
+            return Err(io::Error::other("it shares its memory with another process"));
+        }
         self.open(process);
         let opened = self.opened_of(any, process)?;
         let mapped = opened.mappings()?;
@@ -272,4 +275,13 @@ impl Supervisor<'_> {
         }
         self.run_in(process, standing, &mapped, &|go_on| entrance::unmapping(&regions, go_on))
     }
+}
+
+/// True if another process runs in the memory of this one. Its threads would not find their counters.
+fn shares_memory(process: Pid) -> bool {
+    // A thread that has ended has no memory.
+    let Some(thread) = running_thread(process) else { return false };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    ids.filter(|id| *id != process).any(|other| system::have_same_memory(thread, other))
 }

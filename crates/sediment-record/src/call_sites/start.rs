@@ -8,15 +8,11 @@ use super::supervisor::Supervisor;
 use crate::tracing::apart::FrontLink;
 use crate::tracing::mappings::{has_little_memory, is_filtered, is_limited, running_thread, user_of};
 use crate::tracing::{join, refusal, starting, system};
-use crate::{
-    BlockCoverage, RecordSettings, Recorded, RecordedData, RecordingJob, RecordingProgress, RecordingTarget,
-    Until,
-};
+use crate::{RecordSettings, Recorded, RecordedData, RecordingJob, RecordingProgress, RecordingTarget};
 use nix::sys::ptrace;
 use nix::unistd::{Pid, geteuid};
-use sediment_core::binary::block_map;
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::profile::source::{ProfileSource, Unknown::OwnCost};
+use sediment_core::profile::source::{ProfileSource, Unknown::{CallCounts, OwnCost}};
 use sediment_read::read::{Recording, Step};
 use std::ffi::OsString;
 
@@ -31,33 +27,18 @@ pub(super) fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Resu
             "call-sites records programs and processes, not the whole machine",
             "use --method perf-branches or perf-stacks",
         ),
-        RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.until == Until::Output => {
-            usage("call-sites cannot stop at the first output", "use --method breakpoints, or --seconds")
-        }
-        RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.lines => {
-            usage("call-sites records no executed lines", "use --method breakpoints")
-        }
-        RecordingTarget::Program(_) | RecordingTarget::Processes(_)
-            if settings.blocks == BlockCoverage::Always =>
-        {
-            usage("call-sites records no executed blocks", "use --method breakpoints")
+        RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.addresses => {
+            usage("call-sites records no executed blocks or lines", "use --method valgrind or perf-stacks")
         }
         RecordingTarget::Processes(ids) => may_attach(ids),
         RecordingTarget::Program(_) => Ok(()),
     }
 }
 
-/// Checks if breakpoints would be better: they keep bounds, find the executed blocks of a program that has a map of
-/// them, record first uses alone in less time, and record some programs that call sites cannot. A program inherits this
+/// Checks if another recorder would be better, because call sites cannot record this program. A program inherits this
 /// process's filters and limits.
-pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
+pub(super) fn serves_best(target: &RecordingTarget, _: &RecordSettings) -> Result<()> {
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
-    if settings.share_processor {
-        return no("call-sites cannot share one processor");
-    }
-    if settings.rates.is_none() {
-        return no("breakpoints record first uses in less time");
-    }
     let us = Pid::this();
     let RecordingTarget::Program(words) = target else { return Ok(()) };
     if entrance::is_forbidden_to_us() {
@@ -72,9 +53,6 @@ pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -
     let Some(bytes) = bytes else { return Ok(()) };
     match SitePlan::reason_to_leave(&bytes) {
         Some(why) => no(&format!("call-sites does not record this program: {why}")),
-        None if settings.blocks != BlockCoverage::Never && block_map::has_map(&bytes) => {
-            no("the program has a block map: breakpoints also count its blocks")
-        }
         None => Ok(()),
     }
 }
@@ -113,7 +91,7 @@ pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     let RecordingTarget::Program(words) = target else {
         let (recording, steps) = traced.recording?;
         let kept = RecordedData::Here(Box::new(recording), steps);
-        return Ok(Recorded { kept, outcome: None, worked: None });
+        return Ok(Recorded { kept, outcome: None });
     };
     let outcome = match (traced.own, link) {
         (Some(process), _) => starting::wait_for_end(process),
@@ -121,7 +99,7 @@ pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
         (None, None) => None,
     };
     let (recording, steps) = traced.recording?;
-    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked: None })
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome })
 }
 
 /// A recording, and the program's process if the recorder started it.
@@ -150,7 +128,7 @@ fn trace(
         seize(&mut supervisor, process)?;
         link.go().map_err(failed)?;
         let followed = supervisor.run();
-        return Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None });
+        return Ok(Traced { recording: followed.map(|()| recording(&mut supervisor)), own: None });
     }
     let program = system::fork_program(words).map_err(failed)?;
     let process = program.process;
@@ -161,7 +139,7 @@ fn trace(
         .join()
         .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?
         .map_err(failed)?;
-    Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: Some(process) })
+    Ok(Traced { recording: followed.map(|()| recording(&mut supervisor)), own: Some(process) })
 }
 
 /// Attaches to running processes, and follows them.
@@ -178,7 +156,7 @@ fn trace_running(
     supervisor.common.shared.hide();
     supervisor.start();
     let followed = supervisor.run();
-    Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None })
+    Ok(Traced { recording: followed.map(|()| recording(&mut supervisor)), own: None })
 }
 
 /// True if a process sees other files or process numbers than we do, as in a container.
@@ -225,8 +203,13 @@ fn reason_against(process: Pid) -> Option<Error> {
 }
 
 /// Makes the recording from the counts.
-fn recording(supervisor: &Supervisor<'_>) -> (Recording, Vec<Step>) {
-    let source = ProfileSource::new(NAME, "calls", &[OwnCost]);
+fn recording(supervisor: &mut Supervisor<'_>) -> (Recording, Vec<Step>) {
+    let source = if supervisor.settings.first_uses {
+        supervisor.tally.forget_counts();
+        ProfileSource::new(NAME, ProfileSource::FIRST_USES, &[CallCounts, OwnCost])
+    } else {
+        ProfileSource::new(NAME, "calls", &[OwnCost])
+    };
     let (mut recording, steps) =
         supervisor.tally.recording(&supervisor.common.modules, source, &supervisor.common.skipped);
     if let Some(bursts) = supervisor.bursts.said() {

@@ -31,21 +31,26 @@ use super::trace::CallTrace;
 use crate::tracing::filters;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, is_filtered, is_limited, process_of,
+    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, ignores, is_filtered, is_limited, process_of,
     status_field,
 };
-use crate::tracing::memory::ProcessMemory;
+use crate::tracing::rights::has_other_rights;
 use crate::tracing::system::{self, Alarm, Resume, Status};
 use crate::{RecordSettings, RecordingProgress, Until};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -76,7 +81,13 @@ pub(super) struct FollowedThread {
     asked: bool,
     /// True after it has run the last instruction of its program.
     pub(super) is_ending: bool,
+    /// Number of system calls that are still looked at: a program that begins, and a new process, may soon execute a
+    /// program with other rights.
+    watched_calls: u16,
 }
+
+/// Number of system calls that are looked at, if we are not root: those of a shell up to its first command.
+const WATCHED_CALLS: u16 = 400;
 
 impl FollowedThread {
     /// The first thread of a program that is not recorded.
@@ -84,14 +95,20 @@ impl FollowedThread {
         Self::of(process, None)
     }
 
+    /// The first thread of a new process or program. Root keeps the rights of all programs.
+    fn young(process: Pid, place: Option<(usize, u32)>) -> Self {
+        let watched_calls = if geteuid().is_root() { 0 } else { WATCHED_CALLS };
+        Self { watched_calls, ..Self::of(process, place) }
+    }
+
     pub(super) fn of(process: Pid, place: Option<(usize, u32)>) -> Self {
-        Self { process, place, is_new: false, asked: false, is_ending: false }
+        Self { process, place, is_new: false, asked: false, is_ending: false, watched_calls: 0 }
     }
 }
 
 /// Follows processes.
 pub(super) struct Supervisor<'a> {
-    settings: &'a RecordSettings,
+    pub(super) settings: &'a RecordSettings,
     watch: &'a mut dyn FnMut(RecordingProgress),
     pub(super) common: CommonParts,
     pub(super) images: Vec<Option<ProgramImage>>,
@@ -117,6 +134,8 @@ pub(super) struct Supervisor<'a> {
     told: Instant,
     short_until: Instant,
     notices: u32,
+    /// True if a thread writes to standard output or standard error, if the recording ends then.
+    has_written: bool,
     /// True if filters that programs inherit from us forbid to map memory; None if that is not known yet.
     filters_end_us: Option<bool>,
     pub(super) alarm: Alarm,
@@ -169,6 +188,7 @@ impl<'a> Supervisor<'a> {
             told: now,
             short_until: now + WHILE,
             notices: 0,
+            has_written: false,
             filters_end_us: None,
             alarm: Alarm::new().map_err(|error| failed("set a timer", error))?,
             programs: 0,
@@ -213,6 +233,9 @@ impl<'a> Supervisor<'a> {
                     trace.end(&self.images, &self.common);
                 }
                 self.let_go();
+                if !self.watched.is_empty() {
+                    (self.watch)(RecordingProgress { elapsed: self.begun.elapsed(), waiting: true });
+                }
                 break;
             }
         }
@@ -224,7 +247,7 @@ impl<'a> Supervisor<'a> {
 
     fn is_over(&self) -> bool {
         let late = matches!(self.settings.until, Until::After(limit) if self.begun.elapsed() >= limit);
-        late || self.settings.stop.asked() || self.watched.is_empty()
+        late || self.has_written || self.settings.stop.asked() || self.watched.is_empty()
     }
 
     /// Looks for threads that wait for the recorder.
@@ -232,13 +255,7 @@ impl<'a> Supervisor<'a> {
         let now = Instant::now();
         if now - self.told > PROGRESS {
             self.told = now;
-            let progress = RecordingProgress {
-                elapsed: now - self.begun,
-                functions: None,
-                waiting: false,
-                warning: None,
-            };
-            (self.watch)(progress);
+            (self.watch)(RecordingProgress { elapsed: now - self.begun, waiting: false });
         }
         let notices = self.common.shared.number(NOTICES);
         if notices == self.notices {
@@ -276,24 +293,19 @@ impl<'a> Supervisor<'a> {
                 self.answer(thread);
                 self.go_on(thread, 0);
             }
-            Status::Event(libc::PTRACE_EVENT_EXIT) => {
-                self.look_at_slots(thread);
-                if let Some(found) = self.threads.get_mut(&thread) {
-                    found.is_ending = true;
-                }
-                self.go_on(thread, 0);
-            }
+            Status::Event(libc::PTRACE_EVENT_EXIT) => self.ends(thread),
             Status::Signal(LAST_SIGNAL) if self.has_stopped_itself(thread) => {
                 self.answer(thread);
                 self.go_on(thread, 0);
             }
             Status::Signal(signal) => {
                 self.answer(thread);
-                self.call_again(thread);
+                self.call_again_or_not(thread, signal);
                 self.go_on(thread, signal);
             }
             Status::GroupStop => {
                 self.answer(thread);
+                leave_call(thread);
                 let _ = system::resume(thread, Resume::Listen, 0);
             }
             Status::Trapped if !self.threads.contains_key(&thread) => drop(self.early.insert(thread)),
@@ -303,7 +315,13 @@ impl<'a> Supervisor<'a> {
                 self.call_again(thread);
                 self.go_on(thread, 0);
             }
-            Status::Event(_) | Status::SystemCall => {
+            Status::SystemCall => {
+                self.answer(thread);
+                if !self.looks_at_system_call(thread) {
+                    self.go_on(thread, 0);
+                }
+            }
+            Status::Event(_) => {
                 self.answer(thread);
                 self.go_on(thread, 0);
             }
@@ -311,8 +329,62 @@ impl<'a> Supervisor<'a> {
     }
 
     pub(super) fn go_on(&self, thread: Pid, signal: i32) {
+        let is_watched = self.settings.until == Until::Output
+            || self.threads.get(&thread).is_some_and(|found| found.watched_calls > 0);
+        let how = if is_watched { Resume::ToSystemCall } else { Resume::Run };
         // If the thread has ended, the next wait reports it.
-        let _ = system::resume(thread, Resume::Run, signal);
+        let _ = system::resume(thread, how, signal);
+    }
+
+    /// Handles a thread that is about to end. The last thread of a process is detached first, so that its parent is
+    /// notified as soon as it can wait for the process. A pidfd of a traced process is notified while the parent cannot
+    /// wait for it yet.
+    fn ends(&mut self, thread: Pid) {
+        self.look_at_slots(thread);
+        let is_last = self.threads.get_mut(&thread).is_some_and(|found| {
+            found.is_ending = true;
+            found.process == thread
+        }) && self.threads.values().filter(|found| found.process == thread).count() == 1;
+        if !is_last {
+            self.go_on(thread, 0);
+        } else if system::resume(thread, Resume::Detach, 0).is_ok() {
+            self.watched.remove(&thread);
+            self.sharing.remove(&thread);
+            self.forget(thread);
+        }
+    }
+
+    /// Looks at the beginning or end of a system call. True if the thread was detached, because it is about to execute a
+    /// program whose rights it would not get while it is traced.
+    fn looks_at_system_call(&mut self, thread: Pid) -> bool {
+        let Ok(call) = Registers::of(thread).map(Registers::system_call) else { return false };
+        if call.ended {
+            return false;
+        }
+        self.has_written |=
+            self.settings.until == Until::Output && matches!(call.writes_to(), Some(1 | 2));
+        if let Some(found) = self.threads.get_mut(&thread) {
+            found.watched_calls = found.watched_calls.saturating_sub(1);
+        }
+        let Some(path) = call.becomes().filter(|_| !geteuid().is_root()) else { return false };
+        let gets_rights = path_at(thread, path).is_some_and(has_other_rights);
+        if gets_rights && system::resume(thread, Resume::Detach, 0).is_ok() {
+            self.common.skipped.add(Reason::OtherRights, 0, program_of(thread));
+            self.watched.remove(&thread);
+            self.forget(thread);
+        }
+        gets_rights
+    }
+
+    /// As [`Self::call_again`], unless the signal that is about to be delivered ends calls also without tracing, because it
+    /// stops the process.
+    fn call_again_or_not(&self, thread: Pid, signal: i32) {
+        let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+        if stops && !ignores(thread, signal) {
+            leave_call(thread);
+        } else {
+            self.call_again(thread);
+        }
     }
 
     /// Makes a thread call the kernel again if only the recorder's stop has ended its call.
@@ -352,7 +424,8 @@ impl<'a> Supervisor<'a> {
         if process != of_parent.process {
             self.note_sharing(process, (parent, of_parent.process), status);
         }
-        self.threads.insert(child, FollowedThread { is_new: true, ..FollowedThread::of(process, place) });
+        let thread = if is_process { FollowedThread::young(process, place) } else { FollowedThread::of(process, place) };
+        self.threads.insert(child, FollowedThread { is_new: true, ..thread });
         self.early.remove(&child).then_some(child)
     }
 
@@ -361,7 +434,7 @@ impl<'a> Supervisor<'a> {
     fn note_sharing(&mut self, process: Pid, (thread, parent): (Pid, Pid), status: Status) {
         let shares = || {
             let registers = Registers::of(thread).ok()?;
-            let memory = ProcessMemory::of(thread).ok()?;
+            let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
             Some(registers.system_call().shares_memory(&memory))
         };
         if status != Status::Event(libc::PTRACE_EVENT_VFORK) && shares().unwrap_or(true) {
@@ -517,7 +590,7 @@ impl<'a> Supervisor<'a> {
         let gone = self.threads.iter().filter(|(_, thread)| thread.process == process);
         let gone: Vec<Pid> = gone.map(|(id, _)| *id).collect();
         gone.iter().for_each(|thread| self.forget(*thread));
-        self.threads.insert(process, FollowedThread::unrecorded(process));
+        self.threads.insert(process, FollowedThread::young(process, None));
         self.sharing.remove(&process);
         gone
     }
@@ -573,7 +646,7 @@ impl<'a> Supervisor<'a> {
         }
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
-        self.threads.insert(process, FollowedThread::of(process, place));
+        self.threads.insert(process, FollowedThread::young(process, place));
         Ok(())
     }
 
@@ -596,6 +669,10 @@ impl<'a> Supervisor<'a> {
         let auxiliary = std::fs::read(format!("/proc/{process}/auxv")).map_err(unreadable)?;
         let mapped = all_mappings(process).map_err(unreadable)?;
         let value = |key| auxiliary_value(&auxiliary, key);
+        // Programs of 32 bits have numbers of other sizes.
+        if value(libc::AT_PAGESZ).is_none() {
+            return Err(Left::Followed(Reason::OtherArchitecture));
+        }
         if value(libc::AT_SECURE).is_some_and(|secure| secure != 0) {
             return Err(Left::Free(Reason::OtherRights));
         }
@@ -659,4 +736,28 @@ fn extent(mapped: &[ProcessMapping], of: &ProcessMapping) -> Range<u64> {
 pub(super) fn program_of(process: Pid) -> String {
     std::fs::read_link(format!("/proc/{process}/exe"))
         .map_or_else(|_| status_field(process, "Name").unwrap_or_default(), |path| path.display().to_string())
+}
+
+/// Makes a thread not call the kernel again if its process stops.
+fn leave_call(thread: Pid) {
+    if let Some(changed) = Registers::of(thread).ok().and_then(Registers::called) {
+        let _ = changed.put(thread);
+    }
+}
+
+/// Returns the path at an address in the memory of a stopped thread, as we can open it.
+fn path_at(thread: Pid, address: u64) -> Option<PathBuf> {
+    const LONGEST: usize = 4096;
+    let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
+    let mut bytes = Vec::new();
+    // The path may end just before unmapped memory.
+    while !bytes.contains(&0) && bytes.len() < LONGEST {
+        let at = address + bytes.len() as u64;
+        let mut part = vec![0; 64 - (at % 64) as usize];
+        memory.read_exact_at(&mut part, at).ok()?;
+        bytes.extend(part);
+    }
+    let path = PathBuf::from(OsStr::from_bytes(bytes.split(|byte| *byte == 0).next()?));
+    let folder = if path.is_absolute() { "root" } else { "cwd" };
+    Some(Path::new("/proc").join(thread.to_string()).join(folder).join(path.strip_prefix("/").unwrap_or(&path)))
 }

@@ -17,8 +17,10 @@ pub(super) type FileAddress = (usize, u64);
 pub(super) struct CallTally {
     /// By call site and callee.
     calls: BTreeMap<(FileAddress, FileAddress), u64>,
-    /// Number of the first call of a function.
+    /// Number of the first call of a function, and of the first call from a call site. A function that nothing calls, such as
+    /// a handler of signals, has run before its first call.
     first: BTreeMap<FileAddress, u32>,
+    first_from: BTreeMap<FileAddress, u32>,
     /// Functions that resolvers have chosen, by resolver or by the first function of the name.
     pub(super) chosen: BTreeMap<FileAddress, FileAddress>,
     /// Number of calls whose callee is in no file.
@@ -43,8 +45,10 @@ impl CallTally {
         let sum = self.calls.entry((site, callee)).or_default();
         *sum = sum.saturating_add(calls);
         if first > 0 {
-            let kept = self.first.entry(callee).or_insert(first);
-            *kept = (*kept).min(first);
+            for (all, place) in [(&mut self.first, callee), (&mut self.first_from, site)] {
+                let kept = all.entry(place).or_insert(first);
+                *kept = (*kept).min(first);
+            }
         }
     }
 
@@ -54,6 +58,12 @@ impl CallTally {
             self.traced.push(place);
             (self.traced.len() - 1) as u32
         })
+    }
+
+    /// Replaces the counts of a recording of first uses alone: each call that was made counts once.
+    pub(super) fn forget_counts(&mut self) {
+        self.calls.values_mut().for_each(|count| *count = 1);
+        (self.outside, self.without_target, self.uncertain) = (0, 0, 0.0);
     }
 
     /// Makes the recording, and the traced parts of runs.
@@ -81,12 +91,14 @@ impl CallTally {
                 recording.place(RecordedAddress { dso: Some(dsos[module]), spot: Spot::Address(address) })
             })
         };
-        let mut by_rank: Vec<(u32, FileAddress)> =
-            self.first.iter().map(|(place, first)| (*first, *place)).collect();
+        let ranked = |all: &BTreeMap<FileAddress, u32>, is_callee| -> Vec<(u32, bool, FileAddress)> {
+            all.iter().map(|(place, first)| (*first, is_callee, *place)).collect()
+        };
+        let mut by_rank = [ranked(&self.first_from, false), ranked(&self.first, true)].concat();
         by_rank.sort_unstable();
-        for (rank, (_, place)) in by_rank.into_iter().enumerate() {
-            let callee = id(&mut recording, place);
-            recording.set_first(callee, rank as u64);
+        for (rank, (.., place)) in by_rank.into_iter().enumerate() {
+            let place = id(&mut recording, place);
+            recording.set_first(place, rank as u64);
         }
         let mut calls = 0u128;
         for ((site, callee), count) in &self.calls {

@@ -7,8 +7,8 @@
 //!      │  the terminal, its signals, the exit code                       ▲
 //!      │ forks                                                           │ traces
 //!      ▼                                                                 │
-//!   recorder, in a session of its own ─────────────────────────────────┘
-//!         reads files, sets breakpoints, writes the profile
+//!   recorder, in a process group of its own ───────────────────────────┘
+//!         reads files, changes code, writes the profile
 //! ```
 //!
 //! They share a socket. The recorder reports when the program may begin; the front reports that the recording should
@@ -19,7 +19,7 @@ use super::jobs;
 use super::system::{self, Status, WaitingProgram};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, setsid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, setpgid};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use sediment_process::command::Outcome;
@@ -67,13 +67,21 @@ pub fn part(program: Option<&[OsString]>) -> Result<ForkedSide> {
         }
         ForkResult::Child => {
             drop((ours, program));
-            setsid().map_err(|error| failed(error.into()))?;
+            stay_in_background().map_err(|error| failed(error.into()))?;
             silence(false).map_err(failed)?;
             system::close_inherited();
             system::keep_below_limit();
             Ok(ForkedSide::Recorder(FrontLink { process, socket: theirs, reports: None }))
         }
     }
+}
+
+/// Joins a process group of its own, which gets no signals of the terminal's keys, and may write to the terminal. In another
+/// session, Linux 6.18 would give it no processor time on a busy machine while a program waits for it in a loop
+/// (sched_autogroup in sched(7)).
+fn stay_in_background() -> nix::Result<()> {
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    system::ignore(Signal::SIGTTOU)
 }
 
 /// Closes our standard input, and our standard output if `output` is true. They belong to the program: the process at

@@ -4,8 +4,8 @@
 use super::groups::memory_left_to;
 use nix::libc;
 use nix::unistd::Pid;
-use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader};
+use std::fs;
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -49,23 +49,6 @@ pub(crate) fn all_mappings(thread: Pid) -> io::Result<Vec<ProcessMapping>> {
 /// Parses the text of /proc/ID/maps.
 pub(crate) fn mappings_in(text: &[u8]) -> Vec<ProcessMapping> {
     String::from_utf8_lossy(text).lines().filter_map(mapping).collect()
-}
-
-/// Returns the mapping of a file at this address. Does not read the mappings after it.
-pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>> {
-    // The kernel returns at most this many bytes at once.
-    const AT_ONCE: usize = 4096;
-    let file = BufReader::with_capacity(AT_ONCE, File::open(format!("/proc/{thread}/maps"))?);
-    for line in file.split(b'\n') {
-        let line = line?;
-        let end = line.split(|byte| matches!(byte, b'-' | b' ')).nth(1);
-        let end = end.and_then(|end| u64::from_str_radix(std::str::from_utf8(end).ok()?, 16).ok());
-        if end.is_some_and(|end| end > address) {
-            let found = mapping(&String::from_utf8_lossy(&line));
-            return Ok(found.filter(|mapping| mapping.is_of_file() && mapping.range.contains(&address)));
-        }
-    }
-    Ok(None)
 }
 
 /// Parses a line of /proc/ID/maps.
@@ -174,16 +157,10 @@ pub(crate) fn has_ended(thread: Pid) -> bool {
     }
 }
 
-/// True if the environment at the start of a process has `detect_leaks=0` in the options of AddressSanitizer or
-/// LeakSanitizer.
-pub(crate) fn finds_no_leaks(process: Pid) -> bool {
-    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| {
-        let variable = String::from_utf8_lossy(variable);
-        let options = ["ASAN_OPTIONS=", "LSAN_OPTIONS="].iter().find_map(|name| variable.strip_prefix(name));
-        let mut options = options.into_iter().flat_map(|text| text.split([':', ',', ' ']));
-        options.any(|option| matches!(option, "detect_leaks=0" | "detect_leaks=false" | "detect_leaks=no"))
-    })
+/// True if the process of a thread ignores this signal.
+pub(crate) fn ignores(thread: Pid, signal: i32) -> bool {
+    let mask = status_field(thread, "SigIgn").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// True if a thread has a seccomp filter.
@@ -227,12 +204,6 @@ pub(crate) fn user_of(process: Pid) -> Option<u32> {
 /// The process that a thread belongs to.
 pub(crate) fn process_of(thread: Pid) -> Option<Pid> {
     status_field(thread, "Tgid")?.parse().ok().map(Pid::from_raw)
-}
-
-/// True if this signal is pending for a thread alone.
-pub(crate) fn is_pending(thread: Pid, signal: i32) -> bool {
-    let pending = status_field(thread, "SigPnd").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
-    pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// The threads of a process.
@@ -280,17 +251,6 @@ mod tests {
             assert_eq!((found.is_of_file(), found.executable), (false, executable), "{other}");
         }
         assert_eq!(mapping(""), None);
-    }
-
-    #[test]
-    fn one_mapping_is_that_among_all() {
-        let all = mappings(Pid::this()).unwrap();
-        for mapping in &all {
-            let last = mapping_at(Pid::this(), mapping.range.end - 1).unwrap();
-            assert_eq!(last.as_ref(), Some(mapping));
-        }
-        assert_eq!(mapping_at(Pid::this(), 0).unwrap(), None);
-        assert_eq!(mapping_at(Pid::this(), u64::MAX).unwrap(), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Follows processes with ptrace: the code shared by all recorders that trace.
+//! Follows processes with ptrace: the code that does not depend on what is recorded.
 //!
-//! - `system` starts programs, stops and resumes threads, and waits for them; `mappings` and `memory` read and write
-//!   their memory; `groups` has the limits of memory; `machine` depends on the processor
+//! - `system` starts programs, stops and resumes threads, and waits for them; `mappings` reads what they map; `groups` has the
+//!   limits of memory, `filters` what filters of system calls allow; `machine` depends on the processor
 //! - `apart` has the two processes of a recording, the front and the recorder, and `jobs` their job control at a
 //!   terminal
 //! - `starting` starts a program and waits for its end, `join` attaches to running processes; `rights` and `refusal`
@@ -15,7 +15,6 @@ mod jobs;
 pub(crate) mod join;
 pub(crate) mod machine;
 pub(crate) mod mappings;
-pub(crate) mod memory;
 pub(crate) mod refusal;
 pub(crate) mod rights;
 pub(crate) mod starting;

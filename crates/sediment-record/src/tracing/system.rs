@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-pub(crate) use sediment_process::ptrace::{Resume, Status, look, look_for, resume, wait, wait_for};
+pub(crate) use sediment_process::ptrace::{Resume, Status, look_for, resume, wait, wait_for};
 
 use super::filters::{FilterInstruction, FilteredCall};
 use nix::errno::Errno;
@@ -24,7 +24,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,6 @@ pub(crate) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
-/// The same options for a started program, which ends if we are killed.
-pub(crate) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
-
 /// Signals that a stopped thread blocks.
 pub(crate) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     let mut mask = 0u64;
@@ -47,14 +44,6 @@ pub(crate) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
         libc::ptrace(libc::PTRACE_GETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw mut mask)
     };
     Errno::result(done).map(|_| mask)
-}
-
-pub(crate) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
-    // SAFETY: the kernel reads exactly this many bytes, from a valid buffer.
-    let done = unsafe {
-        libc::ptrace(libc::PTRACE_SETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw const mask)
-    };
-    Errno::result(done).map(drop)
 }
 
 /// Address of the rseq area of a stopped thread (restartable sequences); 0 if it has none.
@@ -107,6 +96,30 @@ pub(crate) fn child_makes(calls: &[FilteredCall]) -> bool {
         }
         Err(_) => false,
     }
+}
+
+/// True if two processes have the same memory, like the processes of clone(2) with CLONE_VM. If the kernel does not say so
+/// (kcmp(2)), their mappings are compared.
+pub(crate) fn have_same_memory(one: Pid, other: Pid) -> bool {
+    const KCMP_VM: libc::c_long = 1;
+    // SAFETY: all arguments are numbers.
+    let compared = unsafe { libc::syscall(libc::SYS_kcmp, one.as_raw(), other.as_raw(), KCMP_VM, 0, 0) };
+    match Errno::result(compared) {
+        Ok(order) => order == 0,
+        Err(Errno::ESRCH) => false,
+        Err(_) => {
+            let maps = |process| std::fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+            let of_one = maps(one);
+            !of_one.is_empty() && of_one == maps(other)
+        }
+    }
+}
+
+/// Ignores a signal from now on.
+pub(crate) fn ignore(signal: Signal) -> Result<(), Errno> {
+    let action = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler is set.
+    unsafe { sigaction(signal, &action) }.map(drop)
 }
 
 /// Sends a signal to a thread.
@@ -287,14 +300,6 @@ pub(crate) fn keep_below_limit() {
     }
 }
 
-/// True if a thread has a normal scheduling policy, neither real-time nor deadline.
-pub(crate) fn is_scheduled_as_usual(thread: Pid) -> bool {
-    // Calls the kernel directly, because musl's function with this name always fails. SAFETY: it reads none of our
-    // memory.
-    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread.as_raw()) };
-    policy & !i64::from(libc::SCHED_RESET_ON_FORK) == i64::from(libc::SCHED_OTHER)
-}
-
 /// True if a program's file has capabilities.
 pub(crate) fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
@@ -355,23 +360,13 @@ pub(crate) struct Alarm {
 /// Signal of the alarm, ignored by default.
 const ALARM: Signal = Signal::SIGURG;
 
-/// Number of alarms received.
-static RINGS: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn heard(_: libc::c_int) {
-    RINGS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Number of alarms so far, wrapping around.
-pub(crate) fn rings() -> u32 {
-    RINGS.load(Ordering::Relaxed)
-}
+extern "C" fn heard(_: libc::c_int) {}
 
 impl Alarm {
     /// Creates an alarm that does not ring yet.
     pub(crate) fn new() -> Result<Self, Errno> {
         let quiet = SigAction::new(SigHandler::Handler(heard), SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler only counts.
+        // SAFETY: the handler does nothing.
         let before = unsafe { sigaction(ALARM, &quiet) }?;
         // For this thread only; nix has no name for that with musl.
         let mut event = SigEvent::new(SigevNotify::SigevSignal { signal: ALARM, si_value: 0 }).sigevent();
@@ -412,8 +407,3 @@ pub(crate) fn is_step(thread: Pid) -> bool {
     ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)
 }
 
-/// True if the processor raised the SIGTRAP that stopped this thread at a breakpoint; false if somebody sent it.
-pub(crate) fn is_breakpoint(thread: Pid) -> bool {
-    const TRAP_BRKPT: i32 = 1;
-    ptrace::getsiginfo(thread).is_ok_and(|about| matches!(about.si_code, libc::SI_KERNEL | TRAP_BRKPT))
-}

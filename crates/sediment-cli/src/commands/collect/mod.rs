@@ -12,7 +12,7 @@ use crate::files::{self, SystemFiles};
 use crate::inputs::recordings;
 use crate::output::{Digits, Schema, SkippedItems};
 use crate::packages::{self, Package};
-use crate::recording::{Only, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse};
+use crate::recording::{NothingSelected, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse};
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::binary::{Binary, Files as _};
@@ -20,7 +20,7 @@ use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, split as parts, text};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::read::{RecordedDso, Recording};
-use sediment_record::{FileFilter, RecordingTarget};
+use sediment_record::RecordingTarget;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -115,15 +115,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let several = packages.len() > 1 || arguments.all;
     let output = arguments.output.as_deref();
     let together = expect_output(arguments, &packages, several)?;
-    // If the packages are known, nothing else is recorded.
-    let own = packages.clone();
-    let only = Only {
-        files: FileFilter::new(move |path, _| own.iter().any(|package| package.has(path))),
-        none: &|recording, files| nothing_of(recording, &packages, files),
-    };
-    let only = (!packages.is_empty()).then_some(&only);
+    let nothing = |recording: &Recording, files: &SystemFiles| nothing_of(recording, &packages, files);
+    let none: Option<NothingSelected<'_>> = (!packages.is_empty()).then_some(&nothing);
     let wanted = if arguments.startup { RecordingUse::FirstUses } else { RecordingUse::Profile };
-    let made = match arguments.options.record(&target, wanted, only, ui)? {
+    let made = match arguments.options.record(&target, wanted, none, ui)? {
         RecordingSide::Recorder(made) => made,
         RecordingSide::Front(code) => return Ok(code),
     };

@@ -28,13 +28,11 @@ pub(super) enum MethodReason {
     BranchRecords,
     /// Call sites count every call.
     EveryCall,
-    /// Samples gave no better orders in tests, and need frame pointers.
-    SamplesNoBetter,
-    /// Samples missed executed blocks in tests, and programs compiled with them took more jumps.
-    SamplesMissBlocks,
-    /// Breakpoints are not allowed; the processor counts cycles.
+    /// Valgrind counts every block of a program that it starts.
+    EveryBlock,
+    /// Tracing is not allowed; the processor counts cycles.
     Cycles,
-    /// Breakpoints are not allowed; the kernel's clock triggers the samples.
+    /// Tracing is not allowed; the kernel's clock triggers the samples.
     Clock,
     /// Nothing else works.
     Exact,
@@ -42,13 +40,12 @@ pub(super) enum MethodReason {
 
 /// Goals with suitable methods, the best first. A reason that mentions cycles needs a processor that counts them.
 const BEST: [(Goal, &[(&str, MethodReason)]); 3] = [
-    (Goal::Starts, &[("breakpoints", MethodReason::OnlyOrder)]),
+    (Goal::Starts, &[("call-sites", MethodReason::OnlyOrder)]),
     (
         Goal::Calls,
         &[
             ("perf-branches", MethodReason::BranchRecords),
             ("call-sites", MethodReason::EveryCall),
-            ("breakpoints", MethodReason::SamplesNoBetter),
             ("perf-stacks", MethodReason::Cycles),
             ("perf-stacks", MethodReason::Clock),
             ("valgrind", MethodReason::Exact),
@@ -58,7 +55,7 @@ const BEST: [(Goal, &[(&str, MethodReason)]); 3] = [
         Goal::Blocks,
         &[
             ("perf-branches", MethodReason::BranchRecords),
-            ("breakpoints", MethodReason::SamplesMissBlocks),
+            ("valgrind", MethodReason::EveryBlock),
             ("perf-stacks", MethodReason::Cycles),
             ("perf-stacks", MethodReason::Clock),
         ],
@@ -98,15 +95,12 @@ impl MethodReason {
         match self {
             Self::OnlyOrder => "no other method records the order of first uses",
             Self::BranchRecords => "the processor's branch records count at nearly full speed",
-            Self::EveryCall => {
-                "it counts every call of a program that it starts (breakpoints record running ones)"
+            Self::EveryCall => "it counts every call",
+            Self::EveryBlock => {
+                "samples missed executed blocks in tests (running processes are sampled by perf-stacks)"
             }
-            Self::SamplesNoBetter => "samples gave no better orders in tests, and need frame pointers",
-            Self::SamplesMissBlocks => {
-                "samples missed executed blocks in tests, and programs compiled with them took more jumps"
-            }
-            Self::Cycles => "breakpoints do not work here, and the processor counts cycles for samples",
-            Self::Clock => "breakpoints do not work here, and the kernel's clock triggers the samples",
+            Self::Cycles => "call sites or valgrind do not work here, and the processor counts cycles for samples",
+            Self::Clock => "call sites or valgrind do not work here, and the kernel's clock triggers the samples",
             Self::Exact => {
                 "nothing else works here; it counts every call, but runs the program about 50 times slower"
             }
@@ -141,33 +135,20 @@ mod tests {
 
     #[test]
     fn each_goal_has_its_method() {
-        let breakpoints = |why| Some(("breakpoints", why));
-        let starts = breakpoints(MethodReason::OnlyOrder);
+        let starts = Some(("call-sites", MethodReason::OnlyOrder));
         let branches = Some(("perf-branches", MethodReason::BranchRecords));
-        let all: Vec<&str> = RECORDERS.iter().map(|recorder| recorder.name).collect();
-        assert_eq!(chosen(&all, true), [starts, branches, branches]);
-        let without_branches: Vec<&str> = all.into_iter().filter(|name| *name != "perf-branches").collect();
-        let without_sites = |name: &&str| *name != "call-sites";
-        let by_breakpoints: Vec<&str> = without_branches.iter().copied().filter(without_sites).collect();
-        let measured = |calls| [starts, calls, breakpoints(MethodReason::SamplesMissBlocks)];
+        let blocks = Some(("valgrind", MethodReason::EveryBlock));
+        let all = ["perf-branches", "call-sites", "perf-stacks", "valgrind"];
         for counts_cycles in [true, false] {
-            let calls = breakpoints(MethodReason::SamplesNoBetter);
-            assert_eq!(chosen(&by_breakpoints, counts_cycles), measured(calls), "cycles alone are no reason");
-            if cfg!(target_arch = "x86_64") {
-                let calls = Some(("call-sites", MethodReason::EveryCall));
-                assert_eq!(chosen(&without_branches, counts_cycles), measured(calls));
-            }
+            assert_eq!(chosen(&all, counts_cycles), [starts, branches, branches]);
+            let calls = Some(("call-sites", MethodReason::EveryCall));
+            assert_eq!(chosen(&all[1..], counts_cycles), [starts, calls, blocks]);
         }
         let stacks = |why| Some(("perf-stacks", why));
-        assert_eq!(
-            chosen(&["perf-stacks", "valgrind"], true),
-            [None, stacks(MethodReason::Cycles), stacks(MethodReason::Cycles)]
-        );
-        assert_eq!(
-            chosen(&["perf-stacks", "valgrind"], false),
-            [None, stacks(MethodReason::Clock), stacks(MethodReason::Clock)]
-        );
-        assert_eq!(chosen(&["valgrind"], false), [None, Some(("valgrind", MethodReason::Exact)), None]);
+        let (cycles, clock) = (stacks(MethodReason::Cycles), stacks(MethodReason::Clock));
+        assert_eq!(chosen(&["perf-stacks", "valgrind"], true), [None, cycles, blocks]);
+        assert_eq!(chosen(&["perf-stacks"], false), [None, clock, clock]);
+        assert_eq!(chosen(&["valgrind"], false), [None, Some(("valgrind", MethodReason::Exact)), blocks]);
         assert_eq!(chosen(&[], true), [None; 3]);
     }
 

@@ -285,7 +285,6 @@ impl<'a> OptimizeJob<'a> {
         let mut outputs = self.outputs()?;
         self.record(&outputs)?;
         let profile = self.profile(&mut outputs)?;
-        self.tell_of_short();
         let training =
             (0..self.arguments.trainings().count()).filter_map(|index| self.seconds_of(index)).sum();
         self.progress.know(RunCosts {

@@ -7,10 +7,8 @@ use super::progress::RunStep;
 use super::{OptimizeJob, entries, runs, tree};
 use crate::files;
 use crate::inputs::{self, read_profile};
-use crate::recording;
 use sediment_core::binary::{self, SymbolSource};
 use sediment_core::profile::merge::{self, Weight};
-use sediment_core::profile::source::ProfileSource;
 use sediment_core::profile::{Profile, split, text};
 use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
 use serde_json::{Value, json};
@@ -61,10 +59,7 @@ impl OptimizeJob<'_> {
                 profile.clone().into(),
             ];
             words.extend(startup.then(|| OsString::from("--startup")));
-            // Blocks are recorded separately.
-            words.extend(["--blocks", "never"].map(OsString::from));
-            // Affinity gives a better order. Only the counting of calls needs the option: other methods always record
-            // affinity, or never.
+            // Affinity gives a better order. Methods that do not record it ignore the option.
             words.push("--affinity".into());
             words.push("--".into());
             words.extend(runs::in_shell(line));
@@ -85,11 +80,8 @@ impl OptimizeJob<'_> {
             }
             let recorded = read_profile(&profile, self.ui)?;
             let others = self.other_builds(&recorded, outputs, &what)?;
-            let mut sources = recorded.source.iter().map(|source| ProfileSource::from(source.as_str()));
-            let are_rates = sources.any(|source| source.event == ProfileSource::CALL_RATES);
             let seconds = usage.wall.as_secs_f64();
-            self.state
-                .done(&step, json!({ "other_builds": others, "seconds": seconds, "are_rates": are_rates }))?;
+            self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }
         Ok(())
     }
@@ -97,26 +89,6 @@ impl OptimizeJob<'_> {
     /// Seconds that the recording of a training command took.
     pub(super) fn seconds_of(&self, index: usize) -> Option<f64> {
         self.state.fact(&step(index))["seconds"].as_f64()
-    }
-
-    /// Warns of training commands that are too short for call rates. Counts are exact, however short a command is.
-    pub(super) fn tell_of_short(&self) {
-        let all: Vec<(&str, bool)> = self.arguments.trainings().collect();
-        let least = recording::FEW_SECONDS.as_secs_f64();
-        let are_rates = |index: usize| self.state.fact(&step(index))["are_rates"] == true;
-        let seconds = |index: usize| self.seconds_of(index).filter(|_| are_rates(index));
-        let short = |index: &usize| !all[*index].1 && seconds(*index).is_some_and(|seconds| seconds < least);
-        let short: Vec<usize> = (0..all.len()).filter(short).collect();
-        let Some(first) = short.first() else { return };
-        let more = match short.len() {
-            1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
-        self.ui.warn(&format!(
-            "{}{more} took {:.1} s: call rates are rough below {least} s, and the order may gain less; repeat the work in the command",
-            step(*first),
-            seconds(*first).unwrap_or(0.0),
-        ));
     }
 
     /// Lists the labels in a recording that belong to other builds of the outputs, by their build-ids.

@@ -14,12 +14,6 @@ pub fn cases() -> Vec<Trial> {
             &[Need::Program("cc"), Need::Program("script")],
             a_terminal_shows_what_is_waited_for,
         ),
-        case("short_recordings_are_a_warning", &compiler, short_recordings_are_a_warning),
-        case(
-            "programs_without_a_processor_are_a_warning",
-            &compiler,
-            programs_without_a_processor_are_a_warning,
-        ),
         case("programs_are_kept_by_their_names", &compiler, programs_are_kept_by_their_names),
         case(
             "other_methods_keep_all_beside_the_output",
@@ -32,7 +26,7 @@ pub fn cases() -> Vec<Trial> {
 
 fn record(shop: &RecordingFolder, options: &[&str], command: &[&str]) -> Output {
     let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
-    record.args(["record", "-o", "recorded.gv", "--method", "breakpoints"]).args(options).arg("--");
+    record.args(["record", "-o", "recorded.gv", "--method", "call-sites"]).args(options).arg("--");
     let done = record.args(command).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
     assert!(shop.path().join("recorded.gv").is_file(), "{}", err(&done));
     done
@@ -73,37 +67,15 @@ fn a_terminal_shows_what_is_waited_for() {
     let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     let command = format!(
-        "{} record -o recorded.gv --method breakpoints --seconds 0.2 -- sh -c './plain; sleep 2'",
+        "{} record -o recorded.gv --method call-sites --seconds 0.2 -- sh -c './plain; sleep 2'",
         env!("CARGO_BIN_EXE_sediment")
     );
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").current_dir(shop.path());
     let shown = terminal.stdin(Stdio::null()).output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let (recording, waiting) = (shown.find("executed"), shown.find("; waiting"));
+    let (recording, waiting) = (shown.find("recording"), shown.find("; waiting"));
     assert!(recording.is_some() && recording < waiting, "{shown:?}");
-}
-
-fn short_recordings_are_a_warning() {
-    let shop = RecordingFolder::new();
-    shop.compile("plain", &programs::plain(), &[]);
-    let warned = |options: &[&str]| {
-        let said = err(&record(&shop, options, &["./plain"]));
-        said.lines().filter(|line| line.contains("rough")).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let warnings = warned(&[]);
-    assert!(warnings.len() == 1 && !warnings[0].contains("processor"), "{warnings:?}");
-    // First uses are exact even in a short run.
-    assert!(warned(&["--startup"]).is_empty());
-}
-
-/// A sleeping program gets as little processor time as a program on a fully loaded machine.
-fn programs_without_a_processor_are_a_warning() {
-    let shop = RecordingFolder::new();
-    shop.compile("plain", &programs::plain(), &[]);
-    let said = err(&record(&shop, &[], &["sh", "-c", "sleep 3.2; ./plain"]));
-    let warnings: Vec<&str> = said.lines().filter(|line| line.contains("rough")).collect();
-    assert!(warnings.len() == 1 && warnings[0].contains("processor"), "{said}");
 }
 
 fn programs_are_kept_by_their_names() {
@@ -115,7 +87,7 @@ fn programs_are_kept_by_their_names() {
     let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
     let none = record(&shop, &["--only", "nothing"], &["./plain"]);
     assert!(
-        code(&none) == 1 && err(&none).contains("--only") && err(&none).contains(", plain\n"),
+        code(&none) == 1 && err(&none).contains("--only") && err(&none).contains(", plain;"),
         "{}",
         err(&none)
     );
@@ -123,7 +95,7 @@ fn programs_are_kept_by_their_names() {
     // With a profile on standard output, no next command is printed, and no file is written next to it.
     let printed = |more: &[&str]| {
         let mut printed = Command::new(env!("CARGO_BIN_EXE_sediment"));
-        printed.args(["record", "--method", "breakpoints", "-o", "-"]).args(more).args(["--", "./plain"]);
+        printed.args(["record", "--method", "call-sites", "-o", "-"]).args(more).args(["--", "./plain"]);
         printed.stdin(Stdio::null()).current_dir(shop.path()).output().unwrap()
     };
     let none = printed(&["--only", "nothing"]);

@@ -561,7 +561,7 @@ fn debuggers_work() {
 
 fn refusals() {
     let shop = RecordingFolder::new();
-    for options in [&["--system"][..], &["--until", "output", "--", "true"]] {
+    for options in [&["--system"][..], &["--blocks", "--", "true"]] {
         let refused = record(&shop, options, &[]).output().unwrap();
         assert_eq!(code(&refused), 2, "{options:?}: {}", err(&refused));
         assert!(err(&refused).contains("hint: use "), "{options:?}: {}", err(&refused));
@@ -588,8 +588,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Without a given method, every call is counted, unless only breakpoints support the options, or can record the
-/// program.
+/// Without a given method, every call is counted, unless blocks are asked for, or call sites cannot record the program.
 fn chosen_method() {
     let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
@@ -601,7 +600,8 @@ fn chosen_method() {
         let said = err(&recorded);
         let line = said.lines().find_map(|line| line.split_once("recording by ")).expect(&said).1.to_owned();
         let chosen = line.split(' ').next().unwrap().to_owned();
-        let recorded = chosen == "perf-branches" || !firsts(&shop.profile(), "kinds").is_empty();
+        let recorded = ["perf-branches", "valgrind"].contains(&&*chosen)
+            || !firsts(&shop.profile(), "kinds").is_empty();
         assert!(recorded, "{words:?}: {said}");
         chosen
     };
@@ -613,15 +613,14 @@ fn chosen_method() {
     assert_eq!(method(&["--overhead", "5"]), usual);
     assert_eq!(method(&["--max-memory", "64M"]), usual);
     assert_eq!(method(&["--exact"]), "call-sites");
-    for asked in [&["--share-processor"][..], &["--blocks", "always"], &["--until", "OUTPUT"]] {
-        let chosen = method(asked);
-        assert!(["breakpoints", "perf-branches"].contains(&&*chosen), "{asked:?}: {chosen}");
-    }
-    // Restrictions of the recorder also apply to the program, which call sites then would not record.
-    for confined in
-        [&["prlimit", "--as=8000000000"][..], &["prlimit", "--fsize=800000000"], &[text(&filters)]]
-    {
-        assert_ne!(method_under(confined, &[]), "call-sites", "{confined:?}");
+    assert_eq!(method(&["--until", "OUTPUT"]), usual);
+    // Options of former versions have no effect.
+    assert_eq!(method(&["--share-processor", "--trampolines", "--seed", "3"]), usual);
+    assert!(["valgrind", "perf-branches"].contains(&&*method(&["--blocks"])));
+    // A filter of the recorder's own that allows all calls is no reason; it applies to the program, too.
+    assert_eq!(method_under(&[text(&filters)], &[]), usual);
+    for confined in [["prlimit", "--as=8000000000"], ["prlimit", "--fsize=800000000"]] {
+        assert_ne!(method_under(&confined, &[]), "call-sites", "{confined:?}");
     }
     assert!(
         Command::new("objcopy")

@@ -2,7 +2,6 @@
 //! The other recording methods: chosen by the user, used by default if they are the best, and ended by the interrupt
 //! key.
 
-use super::forms::BuildForm;
 use super::{RecordingFolder, Running, calls, code, compilers, err, number_in, programs, text, wait};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
@@ -66,8 +65,7 @@ fn other_means_can_be_chosen() {
     assert!((0..5).any(|_| samples() > 0));
     let doctor = sediment().arg("doctor").output().unwrap();
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    let usual = if cfg!(target_arch = "x86_64") { "call-sites: " } else { "breakpoints: " };
-    assert!(is_default(&said, usual) && said.contains("valgrind: "), "{said}");
+    assert!(is_default(&said, "call-sites: ") && said.contains("valgrind: "), "{said}");
     assert!(said.contains("perf-branches"), "{said}");
 }
 
@@ -85,7 +83,7 @@ fn the_interrupt_key_ends_every_recording() {
     let shop = RecordingFolder::new();
     let program = shop.compile("worker", &worker(), &["-fno-omit-frame-pointer"]);
     let place = shop.path().join("worker.pid");
-    for method in ["breakpoints", "perf-stacks", "valgrind"] {
+    for method in ["call-sites", "perf-stacks", "valgrind"] {
         let _ = std::fs::remove_file(&place);
         let _ = std::fs::remove_file(shop.path().join("recorded.gv"));
         // Background processes are started with the interrupt key ignored; here it must arrive.
@@ -132,8 +130,8 @@ fn the_whole_machine_is_recorded() {
     assert!(code(&recorded) == 0 && err(&recorded).contains(" by perf-"), "{}", err(&recorded));
     let profile = shop.profile();
     assert!(calls(&profile, "main", "work") > 0, "{}", err(&recorded));
-    let by_breakpoints = sediment().args(["record", "--system", "--method", "breakpoints"]).output().unwrap();
-    assert_eq!(code(&by_breakpoints), 2, "{}", err(&by_breakpoints));
+    let by_call_sites = sediment().args(["record", "--system", "--method", "call-sites"]).output().unwrap();
+    assert_eq!(code(&by_call_sites), 2, "{}", err(&by_call_sites));
 }
 
 /// True if the doctor lists this method as the default.
@@ -223,8 +221,8 @@ fn beside_perf(shop: &RecordingFolder, script: &str) -> impl Fn(&[&str]) -> Outp
     }
 }
 
-/// Machines without branch records, with or without a cycle counter, simulated by stand-ins for perf. If breakpoints
-/// are forbidden, samples use the event that doctor gives as the reason.
+/// Machines without branch records, with or without a cycle counter, simulated by stand-ins for perf. If tracing
+/// is forbidden, samples use the event that doctor gives as the reason.
 fn samples_are_of_cycles_where_these_are_counted() {
     let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
@@ -259,31 +257,25 @@ fn samples_are_of_cycles_where_these_are_counted() {
                 ["method", "reason"].map(|key| goal[key].as_str().unwrap_or("none").to_owned())
             };
             if is_sandboxed {
-                for name in ["calls", "blocks"] {
-                    assert_eq!(goal(name), ["perf-stacks", reason], "{name}");
-                }
+                assert_eq!(goal("calls"), ["perf-stacks", reason]);
                 assert_eq!(goal("starts"), ["none", "none"]);
             } else {
-                let calls = if cfg!(target_arch = "x86_64") {
-                    ["call-sites", "every-call"]
-                } else {
-                    ["breakpoints", "samples-no-better"]
-                };
-                assert_eq!(goal("calls"), calls);
+                assert_eq!(goal("calls"), ["call-sites", "every-call"]);
             }
         }
     }
 }
 
-/// Samples of a program with a map of its blocks, as doctor recommends if breakpoints are forbidden.
+/// Samples of a program with a map of its blocks.
 fn samples_tell_blocks() {
     let source = "#include <stdio.h>\n\
         __attribute__((noinline)) long step(long x) { if (x % 3) return x * 7 + 1; return x / 3; }\n\
         __attribute__((noinline)) long work(long n) { long s = 1; for (long i = 0; i < n; i++) s = step(s + i) & 0xffffff; return s; }\n\
         int main(void) { printf(\"%ld\\n\", work(160000000)); return 7; }\n";
     let shop = RecordingFolder::new();
-    let built = BuildForm::Mapped.build(&shop, "steps", source);
-    let without = Command::new(&built.program).output().unwrap();
+    let plugin = compilers::COMPILERS[0].plugin();
+    let program = shop.compile("steps", source, &["-g", &plugin, "-fplugin-arg-sediment-blocks"]);
+    let without = Command::new(&program).output().unwrap();
     let mut record = sediment();
     // Enough samples of a program that runs for a second or two.
     record.args([
@@ -298,7 +290,7 @@ fn samples_tell_blocks() {
         "4000",
         "--",
     ]);
-    let recorded = record.arg(&built.program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    let recorded = record.arg(&program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
     assert_eq!((code(&recorded), &recorded.stdout), (7, &without.stdout), "{}", err(&recorded));
     let profile = shop.profile();
     for name in ["step", "work"] {

@@ -60,7 +60,7 @@ fn collect(
     libraries: Option<&Path>,
 ) -> Output {
     let mut collect = sediment();
-    collect.args(["collect", "--root", "root", package, "--method", "breakpoints"]).args(options);
+    collect.args(["collect", "--root", "root", package, "--method", "call-sites"]).args(options);
     collect.arg("--").arg(program).arg("an argument").current_dir(shop.path()).stdin(Stdio::null());
     if let Some(libraries) = libraries {
         collect.env("LD_LIBRARY_PATH", libraries);
@@ -105,7 +105,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let names: Vec<_> =
         std::fs::read_dir(shop.path().join("parts")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["plain.prof"]);
-    let starts = collect(&shop, "plain-tools", &["--startup", "--trampolines"], &installed, None);
+    let starts = collect(&shop, "plain-tools", &["--startup"], &installed, None);
     assert_eq!(code(&starts), 7, "{}", err(&starts));
     let starts = shop.path().join("plain-tools.gv");
     let (starts, _) = sediment_core::profile::text::parse(&std::fs::read(starts).unwrap()).unwrap();

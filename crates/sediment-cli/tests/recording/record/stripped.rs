@@ -18,7 +18,6 @@ pub fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("objcopy"), Need::Program("strip")];
     vec![
         case("stripped_programs_are_named_by_every_debug_file", &tools, every_debug_file_names),
-        case("the_index_of_unwind_tables_suffices", &tools, the_index_of_unwind_tables_suffices),
         case("files_of_other_builds_are_refused", &tools, files_of_other_builds_are_refused),
         case(
             "addresses_are_held_against_their_own_build",
@@ -80,19 +79,6 @@ fn recorded(shop: &RecordingFolder, program: &Path, to: &str) -> Profile {
     let to = shop.path().join(to);
     std::fs::rename(shop.path().join("recorded.gv"), &to).unwrap();
     read(&to)
-}
-
-/// Without `.eh_frame`, functions begin at the addresses in its index.
-fn the_index_of_unwind_tables_suffices() {
-    let shop = RecordingFolder::new();
-    let (_, stripped) = built(&shop, &[]);
-    let by_tables = calls_of(&recorded(&shop, &stripped, "tables.gv"));
-    let folder = shop.path().join("index");
-    std::fs::create_dir(&folder).unwrap();
-    let indexed = folder.join("plain");
-    tool(shop.path(), "objcopy", &["-R", ".eh_frame", text(&stripped), text(&indexed)]);
-    assert!(by_tables.len() > 10, "{by_tables:?}");
-    assert_eq!(calls_of(&recorded(&shop, &indexed, "index.gv")), by_tables);
 }
 
 fn every_debug_file_names() {
@@ -281,7 +267,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
         let mut command = crate::running::command(folder, &["collect", "--root", "root"]);
         command.args(arguments);
         if !program.is_empty() {
-            command.args(["--method", "breakpoints", "--", program]);
+            command.args(["--method", "call-sites", "--", program]);
         }
         command.env("PATH", path).output().unwrap()
     };
@@ -336,7 +322,7 @@ fn a_running_service_is_collected(shop: &RecordingFolder, path: &str) {
     let process = number_in(&place);
     let time = seconds(1.0);
     let options =
-        ["plain-tools", "--service", "plain.service", "--seconds", &time, "--method", "breakpoints"];
+        ["plain-tools", "--service", "plain.service", "--seconds", &time, "--method", "call-sites"];
     let mut command = crate::running::command(folder, &["collect", "--root", "root"]);
     command.args(options).args(["--overhead", "40%"]).env("PATH", path).env("SERVICE", process.to_string());
     let collected = command.output().unwrap();
