@@ -40,6 +40,8 @@ mod scenario;
 mod servers;
 #[path = "torture/special.rs"]
 mod special;
+#[path = "torture/strange.rs"]
+mod strange;
 
 use bench::Bench;
 use fault::FaultKind;
@@ -54,7 +56,13 @@ fn main() {
     let arguments = Arguments::from_args();
     let bench = Arc::new(Bench::new());
     let journal = Arc::new(TortureJournal::open());
-    let scenarios = [catalogue::scenarios(), special::scenarios(), real::scenarios(), servers::scenarios()];
+    let scenarios = [
+        catalogue::scenarios(),
+        special::scenarios(),
+        real::scenarios(),
+        servers::scenarios(),
+        strange::scenarios(),
+    ];
     let mut trials: Vec<Trial> =
         scenarios.into_iter().flatten().map(|scenario| trial(scenario, &bench, &journal)).collect();
     trials.push(Trial::test("printed_parameters_can_be_run_again", || {

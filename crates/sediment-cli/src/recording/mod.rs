@@ -14,8 +14,8 @@ use sediment_read::resolve::{self, Resolved};
 use sediment_read::trace::StepCounter;
 use sediment_record::tracing::apart;
 use sediment_record::{
-    self, RECORDERS, RecordSettings, RecordedData, Recorder, RecordingJob,
-    RecordingProgress, RecordingTarget, Until,
+    self, RECORDERS, RecordSettings, RecordedData, Recorder, RecordingJob, RecordingProgress,
+    RecordingTarget, Until,
 };
 use serde::Serialize;
 use signal_hook::consts::signal;
@@ -204,7 +204,8 @@ impl RecordingOptions {
             }
             RecordedData::Files(paths) => {
                 // Addresses of samples and branches show blocks; other recordings have none.
-                let executions = recorder.tells_addresses && (settings.addresses || recorder.name.starts_with("perf-"));
+                let executions =
+                    recorder.tells_addresses && (settings.addresses || recorder.name.starts_with("perf-"));
                 let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }

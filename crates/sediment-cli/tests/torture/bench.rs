@@ -85,6 +85,23 @@ impl Bench {
             .clone()
     }
 
+    /// The folder of a program that is built there by a line for the shell, from a file of `torture/programs/strange`.
+    pub(crate) fn built_by(&self, line: &str, file: &str) -> PathBuf {
+        let place = self.compiled.lock().unwrap().entry(line.to_owned()).or_default().clone();
+        place
+            .get_or_init(|| {
+                let source =
+                    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture/programs/strange").join(file);
+                let folder = self.programs().join(format!("{file}.built"));
+                std::fs::create_dir(&folder).unwrap();
+                std::fs::copy(source, folder.join(file)).unwrap();
+                let done = Command::new("sh").args(["-c", line]).current_dir(&folder).output().unwrap();
+                assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+                folder
+            })
+            .clone()
+    }
+
     /// A program that helps the runs, such as `warden`.
     pub(crate) fn tool(&self, name: &str) -> PathBuf {
         self.compile(name, &format!("{name}.c"), &[])

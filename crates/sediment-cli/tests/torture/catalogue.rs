@@ -105,13 +105,9 @@ fn begun_by_others() -> Vec<Scenario> {
         row("begun_by_a_shell", by(&["sh", "-c", "\"$0\" \"$@\" & wait $!"], WORKS)),
         row("begun_in_a_pipe", by(&["sh", "-c", "\"$0\" \"$@\" | cat; exit 7"], FORKS)),
         row("traced_by_strace", traced_by(strace, WORKS)).needs(&["strace"]),
-        row("threads_traced_by_strace", traced_by(strace, THREADS))
-            .needs(&["strace"])
-            .threads(2, 8),
+        row("threads_traced_by_strace", traced_by(strace, THREADS)).needs(&["strace"]).threads(2, 8),
         row("forks_traced_by_strace", traced_by(strace, FORKS)).needs(&["strace"]),
-        row("signals_traced_by_strace", traced_by(strace, SIGNALS))
-            .needs(&["strace"])
-            .rounds(5, 20),
+        row("signals_traced_by_strace", traced_by(strace, SIGNALS)).needs(&["strace"]).rounds(5, 20),
         row("run_by_valgrind", traced_by(&["valgrind", "-q", "--tool=none"], WORKS))
             .needs(&["valgrind"])
             .rounds(2, 10),

@@ -19,7 +19,9 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             .ranges(|ranges| ranges.time = (50, 2500))
     };
     vec![
-        whole("python_imports_its_library", |_| script("python3", "modules.py")).needs(&["python3"]).all_calls(),
+        whole("python_imports_its_library", |_| script("python3", "modules.py"))
+            .needs(&["python3"])
+            .all_calls(),
         cut("python_let_go_while_it_imports", |_| script("python3", "modules.py")).needs(&["python3"]),
         special("python_attached_to_while_it_imports", python_attached).needs(&["python3"]),
         whole("perl_loads_modules", |_| words_of(&["perl", "-e", PERL])).needs(&["perl"]),

@@ -183,11 +183,7 @@ fn several_recorders(bench: &Bench, parameters: &Parameters) -> Result<(), Fault
     let mut two = recorder(&rooms[1], parameters, &to(second_program));
     attached(&one, first_program)?;
     attached(&two, second_program)?;
-    let third = [
-        vec![text(&bench.sediment)],
-        words_of(&["record", "-o", "third.gv"]),
-        to(first_program),
-    ];
+    let third = [vec![text(&bench.sediment)], words_of(&["record", "-o", "third.gv"]), to(first_program)];
     let mut third = rooms[0].start("third", &third.concat());
     let refused = expect_code(&mut third, 6);
     for recording in [&mut one, &mut two] {

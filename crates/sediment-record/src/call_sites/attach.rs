@@ -150,7 +150,9 @@ impl Supervisor<'_> {
             }
         }
         if !running.iter().all(|thread| filters::allow(*thread, &entrance::calls(&image.regions()))) {
-            return Err(io::Error::other("a seccomp filter of the process forbids to map the recorder's memory"));
+            return Err(io::Error::other(
+                "a seccomp filter of the process forbids to map the recorder's memory",
+            ));
         }
         self.common.shared.show_to(process)?;
         let path = self.common.shared.path();
@@ -260,7 +262,9 @@ impl Supervisor<'_> {
         let calls = entrance::calls(&regions);
         let may = |id: &Pid| standing.stopped.contains_key(id) && filters::allow(*id, &calls);
         if self.sharing.contains(&process) || !own.iter().all(|(id, _)| may(id)) {
-            return Err(io::Error::other("the process shares its memory, or a seccomp filter forbids to unmap it"));
+            return Err(io::Error::other(
+                "the process shares its memory, or a seccomp filter forbids to unmap it",
+            ));
         }
         let Some((any, _)) = own.first() else { return Ok(true) };
         let opened = self.opened_of(*any, process)?;

@@ -52,7 +52,10 @@ impl SharedMemory {
         let Some(path) = &self.path else { return Ok(()) };
         let user = user_of(process).ok_or(io::ErrorKind::NotFound)?;
         fchown(&self.file, Some(user), None)?;
-        let inside = Path::new("/proc").join(process.to_string()).join("root").join(path.strip_prefix("/").unwrap_or(path));
+        let inside = Path::new("/proc")
+            .join(process.to_string())
+            .join("root")
+            .join(path.strip_prefix("/").unwrap_or(path));
         let (found, own) = (std::fs::metadata(inside)?, self.file.metadata()?);
         if (found.dev(), found.ino()) != (own.dev(), own.ino()) {
             return Err(io::Error::other("the process is in a container with a /dev/shm of its own"));

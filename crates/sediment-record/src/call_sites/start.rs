@@ -12,7 +12,10 @@ use crate::{RecordSettings, Recorded, RecordedData, RecordingJob, RecordingProgr
 use nix::sys::ptrace;
 use nix::unistd::{Pid, geteuid};
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::profile::source::{ProfileSource, Unknown::{CallCounts, OwnCost}};
+use sediment_core::profile::source::{
+    ProfileSource,
+    Unknown::{CallCounts, OwnCost},
+};
 use sediment_read::read::{Recording, Step};
 use std::ffi::OsString;
 

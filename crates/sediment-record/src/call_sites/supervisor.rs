@@ -31,8 +31,8 @@ use super::trace::CallTrace;
 use crate::tracing::filters;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, ignores, is_filtered, is_limited, process_of,
-    status_field,
+    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, ignores, is_filtered, is_limited,
+    process_of, status_field,
 };
 use crate::tracing::rights::has_other_rights;
 use crate::tracing::system::{self, Alarm, Resume, Status};
@@ -361,8 +361,7 @@ impl<'a> Supervisor<'a> {
         if call.ended {
             return false;
         }
-        self.has_written |=
-            self.settings.until == Until::Output && matches!(call.writes_to(), Some(1 | 2));
+        self.has_written |= self.settings.until == Until::Output && matches!(call.writes_to(), Some(1 | 2));
         if let Some(found) = self.threads.get_mut(&thread) {
             found.watched_calls = found.watched_calls.saturating_sub(1);
         }
@@ -424,7 +423,11 @@ impl<'a> Supervisor<'a> {
         if process != of_parent.process {
             self.note_sharing(process, (parent, of_parent.process), status);
         }
-        let thread = if is_process { FollowedThread::young(process, place) } else { FollowedThread::of(process, place) };
+        let thread = if is_process {
+            FollowedThread::young(process, place)
+        } else {
+            FollowedThread::of(process, place)
+        };
         self.threads.insert(child, FollowedThread { is_new: true, ..thread });
         self.early.remove(&child).then_some(child)
     }
@@ -759,5 +762,10 @@ fn path_at(thread: Pid, address: u64) -> Option<PathBuf> {
     }
     let path = PathBuf::from(OsStr::from_bytes(bytes.split(|byte| *byte == 0).next()?));
     let folder = if path.is_absolute() { "root" } else { "cwd" };
-    Some(Path::new("/proc").join(thread.to_string()).join(folder).join(path.strip_prefix("/").unwrap_or(&path)))
+    Some(
+        Path::new("/proc")
+            .join(thread.to_string())
+            .join(folder)
+            .join(path.strip_prefix("/").unwrap_or(&path)),
+    )
 }

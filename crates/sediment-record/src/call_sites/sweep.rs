@@ -5,7 +5,7 @@
 use super::elf::PlannedFile;
 use super::frames::{CodeUnit, UnwindTables, landing_pads};
 use super::sites::{DirectForm, RefusedSites};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::ops::Range;
 
 /// A direct branch to an address outside of its function.
@@ -364,8 +364,9 @@ impl<'a, 'b> DecodedUnit<'a, 'b> {
 }
 
 fn uses_gs(instruction: &Instruction) -> bool {
+    let has_memory = (0..instruction.op_count()).any(|index| instruction.op_kind(index) == OpKind::Memory);
     let in_memory =
-        instruction.segment_prefix() == Register::GS && instruction.memory_base() != Register::None;
+        instruction.segment_prefix() == Register::GS && has_memory && instruction.mnemonic() != Mnemonic::Nop;
     in_memory || matches!(instruction.code(), Code::Wrgsbase_r32 | Code::Wrgsbase_r64)
 }
 

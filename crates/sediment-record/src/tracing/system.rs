@@ -406,4 +406,3 @@ pub(crate) fn is_step(thread: Pid) -> bool {
     const TRAP_TRACE: i32 = 2;
     ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)
 }
-

@@ -99,8 +99,12 @@ impl MethodReason {
             Self::EveryBlock => {
                 "samples missed executed blocks in tests (running processes are sampled by perf-stacks)"
             }
-            Self::Cycles => "call sites or valgrind do not work here, and the processor counts cycles for samples",
-            Self::Clock => "call sites or valgrind do not work here, and the kernel's clock triggers the samples",
+            Self::Cycles => {
+                "call sites or valgrind do not work here, and the processor counts cycles for samples"
+            }
+            Self::Clock => {
+                "call sites or valgrind do not work here, and the kernel's clock triggers the samples"
+            }
             Self::Exact => {
                 "nothing else works here; it counts every call, but runs the program about 50 times slower"
             }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that are difficult to trace, as built and stripped.
 
-use super::{
-    RecordingFolder, code, err, firsts, programs, repeated, repeated_alone, repeats,
-    text,
-};
+use super::{RecordingFolder, code, err, firsts, programs, repeated, repeated_alone, repeats, text};
 use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::profile::Profile;

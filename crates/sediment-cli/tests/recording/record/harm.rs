@@ -3,8 +3,8 @@
 
 use super::forms::BuildForm;
 use super::{
-    RecordingFolder, Running, assert_untouched, code, err, number_in, patience, programs,
-    repeated, repeated_alone, repeats, rounds, text,
+    RecordingFolder, Running, assert_untouched, code, err, number_in, patience, programs, repeated,
+    repeated_alone, repeats, rounds, text,
 };
 use libtest_mimic::Trial;
 use std::fs::Permissions;
@@ -459,4 +459,3 @@ int main(int count, char **words) {
     assert!(firsts.iter().any(|(_, name)| name == "worked"), "{firsts:?}");
     drop(running);
 }
-

@@ -47,7 +47,10 @@ fn unrecordable_programs_are_refused() {
     assert_ne!(tracer, first.0.id().to_string(), "the process with the terminal does not trace");
     assert!(Command::new("kill").args(["-KILL", tracer]).status().unwrap().success());
     std::thread::sleep(Duration::from_millis(200));
-    assert!(Path::new(&format!("/proc/{process}/exe")).exists(), "the program ended with its killed recorder");
+    assert!(
+        Path::new(&format!("/proc/{process}/exe")).exists(),
+        "the program ended with its killed recorder"
+    );
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
@@ -69,8 +72,7 @@ fn a_sandbox_that_forbids_tracing_is_named() {
 }
 
 /// Prints the user with whose rights it runs.
-const RIGHTS: &str =
-    "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"%d\\n\", (int) geteuid()); return 3; }\n";
+const RIGHTS: &str = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"%d\\n\", (int) geteuid()); return 3; }\n";
 
 /// A program with the bit for its owner's rights, recorded by a user other than root.
 fn programs_with_other_rights_are_refused_or_keep_them() {

@@ -321,8 +321,7 @@ fn a_running_service_is_collected(shop: &RecordingFolder, path: &str) {
     let server = Running(server);
     let process = number_in(&place);
     let time = seconds(1.0);
-    let options =
-        ["plain-tools", "--service", "plain.service", "--seconds", &time, "--method", "call-sites"];
+    let options = ["plain-tools", "--service", "plain.service", "--seconds", &time, "--method", "call-sites"];
     let mut command = crate::running::command(folder, &["collect", "--root", "root"]);
     command.args(options).args(["--overhead", "40%"]).env("PATH", path).env("SERVICE", process.to_string());
     let collected = command.output().unwrap();
