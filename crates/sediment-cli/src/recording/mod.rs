@@ -7,6 +7,7 @@ use crate::inputs::{self, recordings};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
+use clap::builder::PossibleValue;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
@@ -35,7 +36,7 @@ pub(crate) struct RecordingOptions {
     #[arg(long, value_name = "EXIT|OUTPUT|SECONDS", value_parser = until)]
     until: Option<Until>,
     /// Recording method [default: the best that works here, see `sediment doctor`]
-    #[arg(long, value_name = "METHOD", value_parser = methods())]
+    #[arg(long, value_name = "METHOD", value_parser = values::names(methods(), FORMER_METHODS))]
     method: Option<String>,
     /// Largest share of the program's time that the recording may take, in per cent, above 0 and up to 90. Call sites
     /// then count in bursts [default: count all calls for ten seconds, then 5]
@@ -62,10 +63,11 @@ pub(crate) struct RecordingOptions {
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
     /// Also count executed blocks of programs with a block map (docs/beyond-functions.md): by branch records or valgrind,
-    /// and by samples of running processes
-    #[arg(long)]
-    blocks: bool,
-    /// Options of former versions, without effect
+    /// and by samples of running processes [default: never]
+    // Earlier releases had the values auto and never, which ask for nothing now.
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always", hide_possible_values = true, value_parser = ["auto", "always", "never"])]
+    blocks: Option<String>,
+    // Options of earlier releases, without effect.
     #[arg(long, hide = true)]
     share_processor: bool,
     #[arg(long, hide = true)]
@@ -239,7 +241,7 @@ impl RecordingOptions {
             overhead: self.overhead,
             exact: self.exact,
             affinity: self.affinity,
-            addresses: self.blocks || wanted == RecordingUse::Lines,
+            addresses: self.blocks.as_deref() == Some("always") || wanted == RecordingUse::Lines,
             event: self.event.clone(),
             frequency: self.freq,
             until: self.seconds.map(Until::After).or(self.until).unwrap_or_default(),
@@ -330,9 +332,12 @@ pub(crate) fn must_work(startup: bool) -> Result<()> {
     }
 }
 
-fn methods() -> Vec<&'static str> {
-    RECORDERS.iter().map(|recorder| recorder.name).collect()
+fn methods() -> impl Iterator<Item = PossibleValue> {
+    RECORDERS.iter().map(|recorder| PossibleValue::new(recorder.name))
 }
+
+/// Methods of earlier releases, and their replacements.
+const FORMER_METHODS: &[(&str, &str)] = &[("breakpoints", "call-sites; for blocks and lines, valgrind")];
 
 fn until(text: &str) -> std::result::Result<Until, String> {
     match text {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of somebody who did not know how the recorder works. The first line of each file says how it is compiled or run,
-//! the second what it does. Each must print the same, and end in the same way, as without a recorder.
+//! Programs of somebody who did not know how the recorder works. The second line of each file says how it is compiled or run,
+//! the third what it does. Each must print the same, and end in the same way, as without a recorder.
 
 use super::bench::{Bench, Room};
 use super::fault::{Fault, FaultKind};
@@ -64,7 +64,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 fn words(room: &Room<'_>, file: &str) -> Vec<String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture/programs/strange");
     let text = std::fs::read_to_string(sources.join(file)).unwrap();
-    let line = text.lines().next().unwrap().trim_matches(['/', '*', '#', ' ']);
+    let line = text.lines().nth(1).unwrap().trim_matches(['/', '*', '#', ' ']);
     std::fs::copy(sources.join(file), room.path.join(file)).unwrap();
     match line.split_once(' ') {
         Some(("cc" | "c++", _)) => {

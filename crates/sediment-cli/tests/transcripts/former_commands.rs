@@ -105,6 +105,7 @@ const ENDS_WITH: &[(&str, i32, &str)] = &[
 const REFUSED: &[(&str, &str)] = &[
     ("sediment export recorded --binary program --format gcc-sample-", "use `export --format counters`"),
     ("sediment record --format gcc-sample-", "use `export --format counters`"),
+    ("sediment record --method breakpoints", "use call-sites"),
     ("sediment order p.gv --linker lld --algorithm ext-tsp", "use cdsort"),
     ("sediment order p.gv --linker lld --algorithm common-first", "use balanced-partitioning"),
     ("sediment order p.gv --linker lld --algorithm neighbours", "use balanced-partitioning"),

@@ -7,7 +7,6 @@ use super::gcc_block_map::{self, Stretch, WhyWhole};
 use super::{Files, debug_data::in_file_or_debug_file};
 use crate::error::Result;
 use crate::profile::blocks::OF_CLANG;
-use object::Object;
 use std::collections::BTreeMap;
 
 /// Code from one address to the next row's.
@@ -34,13 +33,6 @@ pub struct BlockMap {
     rows: Vec<BlockRow>,
     /// By the address of the function's beginning.
     graphs: BTreeMap<u64, ControlFlowGraph>,
-}
-
-/// True if a file itself has a map of its blocks, of whatever version.
-#[must_use]
-pub fn has_map(bytes: &[u8]) -> bool {
-    let Ok(file) = object::File::parse(bytes) else { return false };
-    [gcc_block_map::SECTION, bb_addr_map::SECTION].iter().any(|name| file.section_by_name(name).is_some())
 }
 
 impl BlockMap {
@@ -145,23 +137,6 @@ impl BlockMap {
     }
 }
 
-/// Returns the code of each function in the map of an ELF file or of its separate debug file, by block. The first
-/// stretch of a function is its beginning.
-///
-/// # Errors
-/// The errors of [`BlockMap::read`].
-pub fn code_by_function(bytes: &[u8], files: &dyn Files) -> Result<Vec<Vec<Stretch>>> {
-    let found = in_file_or_debug_file(bytes, files, |bytes| {
-        let of_gcc = gcc_block_map::read(bytes)?.unwrap_or_default();
-        let of_clang = bb_addr_map::read(bytes)?.unwrap_or_default();
-        let mut code: Vec<Vec<Stretch>> = of_gcc.into_iter().map(|function| function.code).collect();
-        code.extend(of_clang.iter().map(code_of_clang));
-        code.retain(|code| !code.is_empty());
-        Ok(Some(code).filter(|code| !code.is_empty()))
-    })?;
-    Ok(found.unwrap_or_default())
-}
-
 /// Returns the code of a function from clang's map, entry first. In memory the entry may come after blocks of the cold
 /// part.
 fn code_of_clang(function: &bb_addr_map::BlockAddresses) -> Vec<Stretch> {
@@ -186,12 +161,4 @@ fn graph_of(function: &bb_addr_map::BlockAddresses) -> u32 {
     }
     let folded = sum ^ sum >> 32;
     u32::try_from(folded & u64::from(OF_CLANG - 1)).unwrap_or_default() | OF_CLANG
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_file_of_another_format_has_no_map() {
-        assert!(!super::has_map(b"#!/bin/sh\n"));
-    }
 }

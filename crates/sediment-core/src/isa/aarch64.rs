@@ -6,17 +6,15 @@ use super::{Beginning, Believed, CodeReference, Flow, Isa, StubTarget, signed, w
 /// A64. Instructions are little-endian even on systems with big-endian data.
 pub const AARCH64: Isa = Isa {
     archs: &["aarch64", "aarch64_be"],
-    alignment: 4,
+
     landing_pad: &[0x5f, 0x24, 0x03, 0xd5], // bti c
     flow,
     stub,
     each_reference: Some(each_reference),
     call_before: Some(call_before),
     begins_with_code,
-    steps,
     straight,
     instruction: |code| word(code).map(|_| 4),
-    jump,
     ends,
     ..Isa::UNKNOWN
 };
@@ -86,17 +84,6 @@ fn begins_with_code(function: &[u8]) -> bool {
     word(function).is_some_and(|word| word >> 25 & 0xf != 0 && word & 0xffe0_001f != 0xd420_0000)
 }
 
-/// False for instructions that raise exceptions, exclusive loads and stores, and system instructions, except hints such
-/// as `bti` and `paciasp`.
-fn steps(code: &[u8]) -> bool {
-    word(code).is_some_and(|word| {
-        let is_hint = word & 0xffff_f01f == 0xd503_201f;
-        let is_exclusive = word & 0x3f80_0000 == 0x0800_0000;
-        let is_itself = matches!(branch(word, 0), Some(CodeReference::Jump(0)));
-        word >> 25 & 0xf != 0 && (word >> 24 & 0xfe != 0xd4 || is_hint) && !is_exclusive && !is_itself
-    })
-}
-
 fn straight(code: &[u8], most: usize) -> usize {
     let is_call = |code: &[u8]| {
         word(code).is_some_and(|word| {
@@ -146,18 +133,6 @@ mod tests {
         assert_eq!(before(0xd73f_0862), Some(IndirectCall), "blraa x3, x2");
         assert_eq!(before(0xd65f_03c0), None, "ret");
         assert_eq!(before(0x1400_0001), None, "b");
-    }
-
-    #[test]
-    fn a_step_is_one_instruction() {
-        // stp x29, x30, [sp, -32]!; bti c; paciasp; mov w0, 1; ret
-        for word in [0xa9be_7bfdu32, 0xd503_245f, 0xd503_233f, 0x5280_0020, 0xd65f_03c0] {
-            assert!(steps(&word.to_le_bytes()), "{word:x}");
-        }
-        // svc 0; brk 0; ldaxr w0, [x1]; mrs x0, fpcr; b .; udf 0
-        for word in [0xd400_0001u32, 0xd420_0000, 0x885f_fc20, 0xd53b_4400, 0x1400_0000, 0] {
-            assert!(!steps(&word.to_le_bytes()), "{word:x}");
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{Beginning, CodeReference, Isa, StubTarget, signed, word};
 
 /// A32, with the stubs that Thumb code calls.
 pub(crate) const ARM: Isa =
-    Isa { archs: &["armv7l", "armv7b"], alignment: 2, stub, call_before: Some(call_before), ..Isa::UNKNOWN };
+    Isa { archs: &["armv7l", "armv7b"], stub, call_before: Some(call_before), ..Isa::UNKNOWN };
 
 /// Decodes `bl` and `blx` of both instruction sets.
 fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {

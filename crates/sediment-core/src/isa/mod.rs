@@ -31,8 +31,6 @@ const ISAS: [&Isa; 8] =
 pub struct Isa {
     /// Architectures that use it, as `uname -m` spells them.
     archs: &'static [&'static str],
-    /// Alignment of instructions in bytes.
-    alignment: u64,
     /// Instruction that marks targets of indirect jumps, at the beginning of functions and stubs; it has no other
     /// effect.
     pub landing_pad: &'static [u8],
@@ -52,13 +50,8 @@ pub struct Isa {
     pub call_before: Option<CallBefore>,
     /// True if a function with these bytes (or first bytes) begins with instructions that compilers put there.
     pub begins_with_code: fn(function: &[u8]) -> bool,
-    /// True if the first instruction of this code takes a thread to another instruction, without a system call. It may
-    /// fault.
-    pub steps: fn(code: &[u8]) -> bool,
     /// Length of the first instruction of this code in bytes; `None` if it is invalid or not known.
     pub instruction: fn(code: &[u8]) -> Option<usize>,
-    /// Returns the target of the instruction at an address if it is a direct jump, conditional or not.
-    pub jump: fn(code: &[u8], address: u64) -> Option<u64>,
     /// Number of bytes up to the end of the first jump, call or return, or of `most` instructions; one byte if
     /// instructions are not known.
     pub straight: fn(code: &[u8], most: usize) -> usize,
@@ -66,15 +59,12 @@ pub struct Isa {
     /// instruction without a counterpart before the return, 2 for one with a counterpart, 0 for a move. `None` if
     /// prologues are not known.
     pub prologue: Option<Prologue>,
-    /// Replaces a function's first instructions by a jump; `None` if such jumps are not supported.
-    pub detour: Option<Detour>,
 }
 
 impl Isa {
     /// Instruction set without any known instructions.
     const UNKNOWN: Self = Self {
         archs: &[],
-        alignment: 1,
         landing_pad: &[],
         flow: |_| Flow::Other,
         ends: |_| true,
@@ -83,12 +73,9 @@ impl Isa {
         each_reference: None,
         call_before: None,
         begins_with_code: |_| false,
-        steps: |_| false,
         instruction: |_| None,
-        jump: |_, _| None,
         straight: |_, _| 1,
         prologue: None,
-        detour: None,
     };
 
     /// Instruction set of an architecture, as `uname -m` spells it; the unknown one for others.
@@ -96,73 +83,6 @@ impl Isa {
         let named = |isa: &&Self| arch.is_some_and(|arch| isa.archs.contains(&arch));
         ISAS.into_iter().find(named).unwrap_or(&Self::UNKNOWN)
     }
-
-    /// Number of bytes of the complete instructions among the first `most` bytes of this code; `None` if some bytes are
-    /// not instructions.
-    pub fn whole_instructions(&self, code: &[u8], most: usize) -> Option<usize> {
-        let mut whole = 0;
-        while whole < most {
-            let length = (self.instruction)(code.get(whole..)?)?;
-            if whole + length > most {
-                break;
-            }
-            whole += length;
-        }
-        Some(whole)
-    }
-
-    /// True if an instruction may begin at this address.
-    pub fn may_begin_at(&self, address: u64) -> bool {
-        address % self.alignment == 0
-    }
-}
-
-/// Length in bytes of a jump that replaces instructions.
-pub const JUMP: usize = 5;
-
-/// Rules for replacing the first instructions of a function by a jump.
-#[derive(Debug, Clone, Copy)]
-pub struct Detour {
-    /// Encodes a jump from one address to another; `None` if the distance is too large.
-    pub jump: fn(from: u64, to: u64) -> Option<[u8; JUMP]>,
-    /// Returns the instructions to replace at the beginning of this code, of which the first `size` bytes belong to the
-    /// function; `None` if one of them may not be executed elsewhere. They may fault.
-    pub movable: fn(code: &[u8], size: usize) -> Option<Movable>,
-    /// Appends the same instructions for another address to `out`; `None` if the distance is too large or the code is
-    /// cut off.
-    pub moved: fn(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()>,
-    /// Reports each direct jump and call in the code at an address. If the code cannot be decoded, reports everything
-    /// that may be one.
-    pub branches: fn(code: &[u8], address: u64, target: &mut Targets<'_>) -> IndirectJumps,
-    /// Reports the direct jump or call at the beginning of the code at an address, if there may be one.
-    pub any_branch: fn(code: &[u8], address: u64, target: &mut Targets<'_>),
-}
-
-/// Callback for the target of a branch; the flag is true for a call.
-pub type Targets<'a> = dyn FnMut(u64, bool) + 'a;
-
-/// Instructions that a jump can replace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Movable {
-    /// Their length in bytes.
-    pub length: usize,
-    /// True if the function does not go on after them, or only when a function that they call returns.
-    pub ends: bool,
-    /// True if the last of them is a call.
-    pub calls: bool,
-    /// A bit for each byte after the first, below [`JUMP`], at which one of them begins.
-    pub begins: u8,
-    /// True if they have the same bytes at any address.
-    pub plain: bool,
-}
-
-/// Indirect jumps in code.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct IndirectJumps {
-    /// Addresses of jumps to addresses in registers or memory.
-    pub indirect: Vec<u64>,
-    /// True if the code cannot be decoded, so that there may be others.
-    pub unknown: bool,
 }
 
 /// Decodes the call that ends at a return address.

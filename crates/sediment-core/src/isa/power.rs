@@ -5,7 +5,6 @@ use super::{CodeReference, Flow, Isa, signed, word};
 
 pub(super) const LITTLE_ENDIAN: Isa = Isa {
     archs: &["ppc64le"],
-    alignment: 4,
     flow: |code| word(code).map_or(Flow::Other, flow),
     call_before: Some(|before, address| call(word(before.last_chunk::<4>()?)?, address)),
     ..Isa::UNKNOWN

@@ -4,14 +4,8 @@
 use super::{Beginning, CodeReference, Flow, Isa, StubTarget, signed, word};
 
 /// RISC-V with 32 and 64 bits.
-pub(crate) const RISCV: Isa = Isa {
-    archs: &["riscv64", "riscv32"],
-    alignment: 2,
-    flow,
-    stub,
-    call_before: Some(call_before),
-    ..Isa::UNKNOWN
-};
+pub(crate) const RISCV: Isa =
+    Isa { archs: &["riscv64", "riscv32"], flow, stub, call_before: Some(call_before), ..Isa::UNKNOWN };
 
 /// Registers that hold return addresses.
 const LINKS: [u32; 2] = [1, 5];

@@ -4,15 +4,8 @@
 use super::{Beginning, CodeReference, Flow, Isa, StubTarget};
 
 /// z/Architecture.
-pub(crate) const S390X: Isa = Isa {
-    archs: &["s390x"],
-    alignment: 2,
-    flow,
-    stub_step: 2,
-    stub,
-    call_before: Some(call_before),
-    ..Isa::UNKNOWN
-};
+pub(crate) const S390X: Isa =
+    Isa { archs: &["s390x"], flow, stub_step: 2, stub, call_before: Some(call_before), ..Isa::UNKNOWN };
 
 /// Decodes `brasl`, `bras` and `basr`; distances are in halfwords.
 fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {

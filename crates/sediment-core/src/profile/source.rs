@@ -30,8 +30,6 @@ pub struct ProfileSource {
 }
 
 impl ProfileSource {
-    /// Event of recordings that sample how often functions are called.
-    pub const CALL_RATES: &'static str = "call rates";
     /// Event of recordings of first uses only.
     pub const FIRST_USES: &'static str = "first uses";
 

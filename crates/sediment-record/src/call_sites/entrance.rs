@@ -11,7 +11,8 @@
 //! registers from its stack. The memory is unmapped in the same way.
 
 use super::sites::PAGE;
-use crate::tracing::filters::{self, FilteredCall};
+use crate::tracing::filters;
+use crate::tracing::system::FilteredCall;
 use nix::libc;
 use std::ops::Range;
 

@@ -3,26 +3,9 @@
 //! process that makes another call.
 
 use super::mappings::{is_filtered, is_filtered_as_we_are};
-use super::system;
+use super::system::{self, FilterInstruction, FilteredCall};
 use nix::libc;
 use nix::unistd::Pid;
-
-/// A system call, as a filter sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FilteredCall {
-    pub(crate) number: i64,
-    pub(crate) arguments: [u64; 6],
-}
-
-/// Instruction of a filter (struct sock_filter of the kernel's linux/filter.h).
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FilterInstruction {
-    pub(crate) code: u16,
-    pub(crate) if_true: u8,
-    pub(crate) if_false: u8,
-    pub(crate) constant: u32,
-}
 
 /// True if we have a filter that ends a process which makes these calls, or refuses one of them. A child makes them, so their
 /// arguments must be harmless.

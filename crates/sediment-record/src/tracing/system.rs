@@ -6,7 +6,6 @@
 
 pub(crate) use sediment_process::ptrace::{Resume, Status, look_for, resume, wait, wait_for};
 
-use super::filters::{FilterInstruction, FilteredCall};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
@@ -55,6 +54,23 @@ pub(crate) fn rseq_area(thread: Pid) -> Result<u64, Errno> {
     let done =
         unsafe { libc::ptrace(REQUEST as _, thread.as_raw(), size_of_val(&about), about.as_mut_ptr()) };
     Errno::result(done).map(|_| about[0])
+}
+
+/// A system call, as a filter sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FilteredCall {
+    pub(crate) number: i64,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// Instruction of a filter (struct sock_filter of the kernel's linux/filter.h).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FilterInstruction {
+    pub(crate) code: u16,
+    pub(crate) if_true: u8,
+    pub(crate) if_false: u8,
+    pub(crate) constant: u32,
 }
 
 /// Returns a seccomp filter of a stopped thread, counted from the newest one; `None` if it has no filter of this number.

@@ -18,7 +18,7 @@ const LINES: &[(&str, &str)] = &[
     ("sediment-read", "static_graph counters read resolve trace"),
     ("sediment-order", "model blocks order link wrapper verify advise report"),
     ("sediment-process", "command left_behind background inherited ptrace"),
-    ("sediment-record", "attend tracing perf valgrind breakpoints call_sites"),
+    ("sediment-record", "attend tracing perf valgrind call_sites"),
     (
         "sediment-measure",
         "clock pace samples statistics judge padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",

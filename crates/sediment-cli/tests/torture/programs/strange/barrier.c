@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o barrier barrier.c */
 /* A generational heap finds dirty pages with mprotect and SIGSEGV, and each epoch must see exactly the pages it wrote, each fault from its own text. */
 #define _GNU_SOURCE

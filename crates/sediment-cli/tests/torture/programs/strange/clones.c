@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o clones clones.c */
 /* Raw clone and clone3 with unusual flags: no exit signal, odd exit signal, CLONE_PARENT, shared memory without a thread group, shared files, untraced, pidfd, cleared handlers. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o conv conv.c */
 /* Calls with private conventions: arguments in flags, r10, r11 and al, all registers, x87, MMX and vectors preserved, direction flag set, stack misaligned, mxcsr changed. */
 #include <immintrin.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o eintr eintr.c */
 /* Blocking calls must fail with EINTR exactly when a handler without SA_RESTART ran, restart when they should, and not notice stops, continues or ignored signals. */
 #define _GNU_SOURCE

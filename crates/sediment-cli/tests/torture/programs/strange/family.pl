@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # perl family.pl
 # A bounded fork tree of 255 processes adds up exit statuses, then three orphaned daemons outlive the parent (status 3), take turns by flock and print the last lines.
 use strict;

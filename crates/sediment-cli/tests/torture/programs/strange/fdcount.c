@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o fdcount fdcount.c */
 /* Closes all descriptors above 2, counts its own, runs itself with 0 to 2 closed, re-opens standard input, passes descriptors over a socket and inherits locks. */
 #define _GNU_SOURCE

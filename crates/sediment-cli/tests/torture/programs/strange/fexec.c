@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o fexec fexec.c */
 /* Runs itself from a sealed memfd, from a deleted copy, from a second thread and through a chain of 60 execs in one process, keeping pid, ignored signals, mask and alarm. */
 #define _GNU_SOURCE

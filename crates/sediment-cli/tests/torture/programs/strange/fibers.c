@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o fibers fibers.c */
 /* Hand-written fibers on painted 8-KiB stacks hop between two threads, ucontext generators nest, and the unused half of each stack must keep its paint. */
 #define _GNU_SOURCE

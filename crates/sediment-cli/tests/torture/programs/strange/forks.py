@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # python3 forks.py
 # Python forks from threads, runs process pools, ctypes callbacks into qsort, signal wake-up descriptors, faulthandler dumps and deep recursion, and prints only sums.
 import ctypes, faulthandler, multiprocessing, os, resource, signal, subprocess, sys, tempfile, threading, warnings

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -fcf-protection=none -o hotpatch hotpatch.c */
 /* Patches its own functions while it runs: jumps into patchable entries, own int3 breakpoints with a SIGTRAP handler, trap-flag single steps, ud2 and hlt handled by signals. */
 #define _GNU_SOURCE

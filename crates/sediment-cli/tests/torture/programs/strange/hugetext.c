@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o hugetext hugetext.c */
 /* Moves its own hot text to anonymous memory and back while it is in use, protects it and loads it lazily on fault, copies code below 2 GiB, and checks 128 MiB of .bss, fixed maps, DONTFORK and WIPEONFORK. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o jit jit.c */
 /* A small just-in-time compiler writes through one mapping of a memfd, runs through another, and re-uses the same code addresses for new functions. */
 #define _GNU_SOURCE

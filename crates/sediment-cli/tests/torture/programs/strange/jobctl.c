@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o jobctl jobctl.c */
 /* A miniature shell with job control: process groups, SIGTSTP and SIGCONT seen through waitid, exact wait statuses of all deaths, SA_NOCLDWAIT, WNOWAIT and a group that ends itself with kill(0). */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o lazypage lazypage.c */
 /* A userfaultfd pager thread fills pages on first touch, exactly once each, while a kernel access to an untouched page must fail with EFAULT. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o loops loops.c */
 /* One event loop over epoll, signalfd, timerfd, eventfd, pidfd and io_uring, and O_ASYNC pipes that announce each byte by a queued real-time signal, all counted exactly. */
 #define _GNU_SOURCE

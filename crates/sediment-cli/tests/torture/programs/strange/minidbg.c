@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O1 -Wall -no-pie -o minidbg minidbg.c */
 /* A miniature debugger traces its own forked child: breakpoints, single steps, system-call stops, exit events, register and memory edits, all counted exactly. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -static-pie -nostdlib -ffreestanding -fno-stack-protector -fno-builtin -o nolibc nolibc.c */
 /* A static-pie without any libc: own _start, fs base zero, threads by raw clone with their own gs base, a brk allocator and futexes. */
 typedef unsigned long ul;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o nsprctl nsprctl.c */
 /* Children run as pid 1 of new pid and user name spaces, without dumpability, without the time-stamp counter, with W^X enforced by prctl, with death signals and subreapers, and without address randomisation. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o oddcalls oddcalls.c */
 /* Hand-written assembler calls in odd but legal ways: inline data after calls, call-pop, retpolines, push-ret, lretq, iretq, calls through the stack, entries that are loop heads and one-byte functions. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O1 -Wall -pthread -o overflow overflow.c */
 /* Runs off the end of the stack on purpose, recovers on an alternate stack, and uses minimum-size thread stacks to their last 512 bytes. */
 #define _GNU_SOURCE

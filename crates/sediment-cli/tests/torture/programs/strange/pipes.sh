@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # sh pipes.sh
 # Shell plumbing: pipelines that die of SIGPIPE, traps, exit statuses by signal, noclobber lock files, fd juggling, background jobs and a group that kills itself.
 ulimit -c 0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -shared -fPIC -DLIB -o plugin.so plugin.c && cc -O2 -Wall -rdynamic -o plugin plugin.c */
 /* Opens and closes a plug-in again and again with constructors, ifuncs and two TLS models, in name spaces of dlmopen and as a preloaded interposer of libc calls. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o procself procself.c */
 /* Reads /proc/self as hardened programs do: no tracer, no writable code, no unknown executable mapping, exact thread counts, clean signal masks, unchanged environment, arguments, name and libraries. */
 #define _GNU_SOURCE

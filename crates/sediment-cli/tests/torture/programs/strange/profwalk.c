@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -fno-omit-frame-pointer -fno-optimize-sibling-calls -no-pie -o profwalk profwalk.c */
 /* A SIGPROF and SIGALRM profiler walks frame pointers in its handler; each return address must lie in the program's text just behind a call and the chain must end in main. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o redzone redzone.c */
 /* Leaf functions keep values in the red zone and in vector registers while another thread sends them exactly 3000 queued signals whose handler uses deep stack, x87 and vectors. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o rlimits rlimits.c */
 /* Children live under tight limits: address space to the megabyte, open files to the last number, file size, stack for arguments, CPU time ended by SIGXCPU, and exec under a small address space. */
 #define _GNU_SOURCE

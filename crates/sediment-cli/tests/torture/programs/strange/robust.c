@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -pthread -o robust robust.c */
 /* Robust shared mutexes outlive killed owners, threads are cancelled in the middle of a spin, and the program ends with status 5 from a thread long after main has left. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -fno-ipa-ra -Wall -o scangc scangc.c */
 /* A conservative mark-and-sweep collector finds its roots in registers and on the raw stack and must never free a live tree. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o seccomp seccomp.c */
 /* Children compute inside seccomp strict mode, a four-call filter, a trapping filter that emulates getppid, and one that answers ENOTTY; the last act gets the program itself killed with SIGSYS. */
 #define _GNU_SOURCE

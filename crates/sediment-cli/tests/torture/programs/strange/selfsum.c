@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o selfsum selfsum.c */
 /* An integrity check compares the text of the program and of each loaded library with the files on disk again and again while it works. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* c++ -O2 -Wall -pthread -fno-optimize-sibling-calls -o unwind unwind.cc */
 /* C++ exceptions, forced unwinding and backtraces run through deep frames, libc callbacks and threads, and every frame must be counted exactly. */
 #include <algorithm>

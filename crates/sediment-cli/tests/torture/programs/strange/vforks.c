@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* cc -O2 -Wall -o vforks vforks.c */
 /* vfork children fail exec in four ways and report through shared memory, and posix_spawn starts crowds with file actions and signal defaults. */
 #define _GNU_SOURCE

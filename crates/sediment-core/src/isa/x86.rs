@@ -5,8 +5,6 @@
 //! instructions before it, from the opcode maps in Intel's manual (volume 2, appendix A). Instructions that no compiler
 //! puts at a function's beginning (privileged ones, `int3`, zeros) count as data.
 
-mod moved;
-
 use super::{Beginning, Believed, CodeReference, Flow, Isa, LONGEST_CALL, StubTarget, word};
 
 /// x86-64.
@@ -19,13 +17,10 @@ pub const X86_64: Isa = Isa {
     each_reference: Some(each_reference),
     call_before: Some(call_before),
     begins_with_code,
-    steps: moved::steps,
     instruction: |code| instruction(code).map(|(length, _)| length),
-    jump: moved::jump_target,
     ends,
     straight,
     prologue: Some(prologue),
-    detour: Some(moved::DETOUR),
     ..Isa::UNKNOWN
 };
 
@@ -381,18 +376,6 @@ mod tests {
             assert_eq!(instruction(code).map(|(length, _)| length), Some(*length), "{code:02x?}");
             assert_eq!(instruction(&code[..code.len() - 1]), None, "cut off: {code:02x?}");
         }
-    }
-
-    #[test]
-    fn a_prefix_belongs_to_its_instruction() {
-        let locked = [0xf0, 0xff, 0x07, 0xc3]; // lock inc dword [rdi]; ret
-        let whole: Vec<_> = (0..=4).map(|most| X86_64.whole_instructions(&locked, most)).collect();
-        assert_eq!(whole, [Some(0), Some(0), Some(0), Some(3), Some(4)]);
-        assert_eq!(
-            X86_64.whole_instructions(&[0x90, 0x06, 0x90], 3),
-            None,
-            "no instruction of this processor's mode"
-        );
     }
 
     #[test]
