@@ -19,7 +19,7 @@
 #![warn(unreachable_pub)]
 
 mod attend;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod call_sites;
 mod perf;
 pub mod tracing;
@@ -194,7 +194,7 @@ pub enum RecordedData {
 /// All recorders, the best first.
 pub const RECORDERS: &[Recorder] = &[
     perf::BRANCHES,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     call_sites::RECORDER,
     perf::STACKS,
     valgrind::RECORDER,
@@ -211,9 +211,9 @@ pub fn counts_cycles() -> bool {
 /// # Errors
 /// If the folder cannot be read, or other users can access it.
 pub fn clear_cache() -> Result<(usize, u64)> {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     return call_sites::clear_cache();
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     Ok((0, 0))
 }
 

@@ -3,9 +3,11 @@
 //! when no thread is in them any longer.
 
 use super::code::CodeState;
-use super::entrance::{self, Moment};
+use super::entrance::Moment;
+use super::filtered;
 use super::image::ProgramImage;
-use super::injected::{self, set_counters};
+use super::injected;
+use super::machine;
 use super::sites::Trait;
 use super::standstill::Standstill;
 use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
@@ -15,7 +17,6 @@ use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{ProcessMapping, is_filtered, running_thread};
 use crate::tracing::system::{self, Status};
-use nix::sys::ptrace;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::BTreeSet;
@@ -145,25 +146,27 @@ impl Supervisor<'_> {
         let opened = self.opened_of(any, process)?;
         let mapped = opened.mappings()?;
         for thread in &running {
-            if ptrace::getregs(*thread)?.gs_base != 0 {
+            if machine::threads::is_occupied(*thread)? {
                 return Err(io::Error::other(format!("not recorded: {}", Reason::OccupiedRegister)));
             }
         }
-        if !running.iter().all(|thread| filters::allow(*thread, &entrance::calls(&image.regions()))) {
+        if !running.iter().all(|thread| filters::allow(*thread, &filtered::calls(&image.regions()))) {
             return Err(io::Error::other(
                 "a seccomp filter of the process forbids to map the recorder's memory",
             ));
         }
         self.common.shared.show_to(process)?;
         let path = self.common.shared.path();
-        let code = |go_on| entrance::mapping(&path, &image.regions(), Moment::Running, go_on);
+        let regions = image.regions();
+        let code =
+            |place, go_on| machine::entrance::mapping((&path, &regions), Moment::Running, place, go_on);
         if !self.run_in(process, standing, &mapped, &code)? {
             return Err(io::Error::other("the process cannot map the recorder's memory"));
         }
         let number = self.images.len();
         for thread in running {
             let block = image.take_block(&self.common.shared)?;
-            set_counters(thread, image.block_address(block))?;
+            image.set_counters((thread, &opened.memory), block, false)?;
             image.threads += 1;
             self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
         }
@@ -181,7 +184,7 @@ impl Supervisor<'_> {
         process: Pid,
         standing: &mut Standstill,
         mapped: &[ProcessMapping],
-        code: &dyn Fn(u64) -> Vec<u8>,
+        code: &dyn Fn(u64, u64) -> Vec<u8>,
     ) -> io::Result<bool> {
         let trapped = standing.stopped.iter().filter(|(_, status)| **status == Status::Trapped);
         let own = trapped
@@ -196,12 +199,12 @@ impl Supervisor<'_> {
         let opened = self.opened_of(*any, process)?;
         let chosen = own
             .filter(|id| !injected::is_in_sequence(*id, &opened.memory))
-            .filter_map(|id| Some((id, ptrace::getregs(id).ok()?)))
-            .min_by_key(|(id, registers)| (registers.orig_rax as i64 >= 0, *id));
+            .filter_map(|id| Some((id, Registers::of(id).ok()?)))
+            .min_by_key(|(id, registers)| (registers.is_in_call(), *id));
         let (thread, registers) =
             chosen.ok_or_else(|| io::Error::other("no thread of the process can run the call"))?;
-        let after = Registers::calling_by_itself(registers, is_filtered(thread));
-        let code = code(after.rip);
+        let after = registers.calling_by_itself(is_filtered(thread));
+        let code = |place| code(place, after.program_counter());
         let injected = injected::run((thread, &opened.memory), mapped, (&code, Moment::Running), after)?;
         let mut signals = injected.signals.into_iter();
         if let Some(first) = signals.next() {
@@ -259,7 +262,7 @@ impl Supervisor<'_> {
             Switched::Failed => return Err(io::Error::other("cannot write to the memory of the process")),
         }
         let regions = image.regions();
-        let calls = entrance::calls(&regions);
+        let calls = filtered::calls(&regions);
         let may = |id: &Pid| standing.stopped.contains_key(id) && filters::allow(*id, &calls);
         if self.sharing.contains(&process) || !own.iter().all(|(id, _)| may(id)) {
             return Err(io::Error::other(
@@ -275,9 +278,11 @@ impl Supervisor<'_> {
             }
         }
         for (thread, _) in &own {
-            set_counters(*thread, 0)?;
+            machine::threads::take_counters(*thread)?;
         }
-        self.run_in(process, standing, &mapped, &|go_on| entrance::unmapping(&regions, go_on))
+        self.run_in(process, standing, &mapped, &|place, go_on| {
+            machine::entrance::unmapping(&regions, place, go_on)
+        })
     }
 }
 

@@ -85,22 +85,14 @@ impl Changes {
     }
 
     /// Returns the same changes for stubs that are further away by this distance; `None` if they would be too far.
-    pub(super) fn moved(&self, by: i64) -> Option<Self> {
+    pub(super) fn moved(&self, by: i64, shift: fn(&mut [u8], i64) -> Option<()>) -> Option<Self> {
         let mut changes = self.clone();
         let mut end = 0;
         for (_, length, distance, _) in &changes.places {
             let start = end;
             end += usize::from(*length);
-            shift_distance(changes.changed.get_mut(start + usize::from(*distance)..end)?, by)?;
+            shift(changes.changed.get_mut(start + usize::from(*distance)..end)?, by)?;
         }
         Some(changes)
     }
-}
-
-/// Adds to the distance at the beginning of these bytes; None if the sum does not fit.
-pub(super) fn shift_distance(bytes: &mut [u8], by: i64) -> Option<()> {
-    let bytes = bytes.first_chunk_mut::<4>()?;
-    let distance = i64::from(i32::from_le_bytes(*bytes)).checked_add(by)?;
-    *bytes = i32::try_from(distance).ok()?.to_le_bytes();
-    Some(())
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the counters in the memory of a program.
 //!
-//! Each thread has a block of counters, at the base of the segment register gs. So a stub counts by a single
-//! instruction, in memory that no other thread uses. A block has these parts:
+//! Each thread has a block of counters. On x86-64 it is at the base of the segment register gs, so a stub counts by a
+//! single instruction, in memory that no other thread uses. On AArch64 a table leads to it, and threads may share it.
+//! A block has these parts:
 //!
 //! ```text
 //! 0      header: whether the thread waits for the recorder, the address of the page that all share, and copies of code to map
@@ -11,7 +12,6 @@
 //! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
 //! ```
 
-use super::plan::SitePlan;
 use std::collections::BTreeMap;
 
 /// 1 if the thread waits for the recorder; in the header of its block.
@@ -66,8 +66,9 @@ pub(super) struct FileCounters {
 }
 
 impl FileCounters {
-    pub(super) fn of(plan: &SitePlan, at: u64) -> Self {
-        Self { at, direct: plan.direct.len() as u64, indirect: plan.indirect.len() as u64 }
+    /// Counters of this many direct and indirect sites.
+    pub(super) fn of((direct, indirect): (usize, usize), at: u64) -> Self {
+        Self { at, direct: direct as u64, indirect: indirect as u64 }
     }
 
     /// Offset of the first use of the first direct site.
@@ -219,9 +220,9 @@ pub(super) struct SiteMarks {
 }
 
 impl SiteMarks {
-    pub(super) fn none(plan: &SitePlan) -> Self {
-        let direct = plan.direct.len();
-        Self { direct, all: vec![false; direct + plan.indirect.len()] }
+    /// No marks of this many direct and indirect sites.
+    pub(super) fn none((direct, indirect): (usize, usize)) -> Self {
+        Self { direct, all: vec![false; direct + indirect] }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the parts of an x86-64 ELF file that a plan needs: code, data, symbols, and the linkage to other files.
+//! Reads the parts of an ELF file that a plan needs: code, data, symbols, and the linkage to other files.
 
 use super::sites::{FastMap, PAGE, SlotCallee, TextSegment, Trait};
 use object::elf;
@@ -7,10 +7,11 @@ use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Rela as _, Sect
 use object::{
     LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SymbolFlags,
 };
+use sediment_core::isa::{AARCH64, StubTarget};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// An ELF file of x86-64.
+/// An ELF file of a known architecture.
 pub(super) struct PlannedFile<'a> {
     bytes: &'a [u8],
     file: ElfFile64<'a, LittleEndian>,
@@ -23,10 +24,11 @@ pub(super) struct PlannedFile<'a> {
 }
 
 impl<'a> PlannedFile<'a> {
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
+    /// Parses a file of this architecture.
+    pub(super) fn parse(bytes: &'a [u8], machine: elf::Machine) -> Result<Self, &'static str> {
         let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(|_| "not an ELF file of 64 bits")?;
         let header = file.elf_header();
-        if header.e_machine.get(LittleEndian) != elf::EM_X86_64 {
+        if header.e_machine.get(LittleEndian) != machine {
             return Err("of another architecture");
         }
         let is_fixed = header.e_type.get(LittleEndian) == elf::ET_EXEC;
@@ -57,6 +59,10 @@ impl<'a> PlannedFile<'a> {
             return Err("no code, or segments that overlap");
         }
         Ok(Self { bytes, file, text, data, extent, is_fixed })
+    }
+
+    fn is_aarch64(&self) -> bool {
+        self.file.elf_header().e_machine.get(LittleEndian) == elf::EM_AARCH64
     }
 
     /// Returns the code from this address to the end of its segment.
@@ -223,6 +229,11 @@ pub(super) fn exports(image: &PlannedFile<'_>) -> FastMap<String, u64> {
 pub(super) fn slots(image: &PlannedFile<'_>) -> FastMap<u64, SlotCallee> {
     let symbols = image.file.dynamic_symbol_table();
     let mut found = FastMap::default();
+    let (of_function, chosen) = if image.is_aarch64() {
+        ([elf::R_AARCH64_GLOB_DAT, elf::R_AARCH64_JUMP_SLOT], elf::R_AARCH64_IRELATIVE)
+    } else {
+        ([elf::R_X86_64_GLOB_DAT, elf::R_X86_64_JUMP_SLOT], elf::R_X86_64_IRELATIVE)
+    };
     for section in image.file.elf_section_table().iter() {
         if section.sh_flags(LittleEndian).0 & elf::SHF_ALLOC.0 == 0 {
             continue;
@@ -231,13 +242,13 @@ pub(super) fn slots(image: &PlannedFile<'_>) -> FastMap<u64, SlotCallee> {
         for relocation in relocations {
             let slot = relocation.r_offset(LittleEndian);
             let callee = match relocation.r_type(LittleEndian, false) {
-                elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT => {
+                kind if of_function.contains(&kind) => {
                     let index = relocation.symbol(LittleEndian, false);
                     let symbol = index.and_then(|index| symbols.as_ref()?.symbol_by_index(index).ok());
                     let name = symbol.and_then(|symbol| symbol.name().ok());
                     name.map(|name| SlotCallee::Named(name.to_owned()))
                 }
-                elf::R_X86_64_IRELATIVE => {
+                kind if kind == chosen => {
                     Some(SlotCallee::ChosenBy(relocation.r_addend(LittleEndian) as u64))
                 }
                 _ => None,
@@ -258,29 +269,37 @@ pub(super) fn linkage_stubs(
     image: &PlannedFile<'_>,
     slots: &FastMap<u64, SlotCallee>,
 ) -> (Vec<Range<u64>>, FastMap<u64, u64>) {
-    const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-    const STEP: usize = 8;
+    let (step, slot_of): (_, fn(&[u8], u64) -> Option<u64>) =
+        if image.is_aarch64() { (4, slot_of_a64_stub) } else { (8, slot_of_x86_stub) };
     let (mut sections, mut found) = (Vec::new(), FastMap::default());
     for (start, bytes) in STUBS.iter().filter_map(|name| image.section(name)) {
         sections.push(start..start + bytes.len() as u64);
-        for offset in (0..bytes.len()).step_by(STEP) {
-            let code = &bytes[offset..];
-            let pad = if code.starts_with(&LANDING_PAD) { LANDING_PAD.len() } else { 0 };
-            // bnd jmp *slot(%rip), or without bnd.
-            let bound = usize::from(code.get(pad) == Some(&0xf2));
-            let Some([0xff, 0x25, displacement @ ..]) =
-                code.get(pad + bound..).and_then(|code| code.first_chunk::<6>())
-            else {
-                continue;
-            };
-            let next = start + (offset + pad + bound + 6) as u64;
-            let slot = next.wrapping_add(i32::from_le_bytes(*displacement) as i64 as u64);
-            if slots.contains_key(&slot) {
-                found.insert(start + offset as u64, slot);
-            }
+        for offset in (0..bytes.len()).step_by(step) {
+            let at = start + offset as u64;
+            let slot = slot_of(&bytes[offset..], at).filter(|slot| slots.contains_key(slot));
+            found.extend(slot.map(|slot| (at, slot)));
         }
     }
     (sections, found)
+}
+
+/// Slot that the linkage stub at an address reads.
+fn slot_of_x86_stub(code: &[u8], at: u64) -> Option<u64> {
+    const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    let pad = if code.starts_with(&LANDING_PAD) { LANDING_PAD.len() } else { 0 };
+    // bnd jmp *slot(%rip), or without bnd.
+    let bound = usize::from(code.get(pad) == Some(&0xf2));
+    let jump = code.get(pad + bound..).and_then(|code| code.first_chunk::<6>())?;
+    let [0xff, 0x25, displacement @ ..] = jump else { return None };
+    let next = at + (pad + bound + 6) as u64;
+    Some(next.wrapping_add(i32::from_le_bytes(*displacement) as i64 as u64))
+}
+
+fn slot_of_a64_stub(code: &[u8], at: u64) -> Option<u64> {
+    match (AARCH64.stub)(code, at, 0) {
+        Some((StubTarget::Slot(slot), _)) => Some(slot),
+        _ => None,
+    }
 }
 
 /// Collects the words of data that may be addresses of code.

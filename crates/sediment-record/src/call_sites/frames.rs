@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the functions of an x86-64 file from its unwind tables (`.eh_frame`), with the data that a plan needs of each:
+//! Reads the functions of a file from its unwind tables (`.eh_frame`), with the data that a plan needs of each:
 //! if it begins like a function, the ranges in which only the return address is on the stack, and its landing pads.
 //!
 //! The tables are those of the Linux Standard Base (part "Exception Frames").
 
 use gimli::{
     BaseAddresses, CallFrameInstruction, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice,
-    LittleEndian, Pointer, Reader as _, UnwindContext, UnwindSection as _, X86_64,
+    LittleEndian, Pointer, Reader as _, Register, UnwindContext, UnwindSection as _, Vendor,
 };
 use std::ops::Range;
 
@@ -23,6 +23,15 @@ pub(super) struct CodeUnit {
     entry: EhFrameOffset,
 }
 
+/// Where the frame of a function is before its first instruction: the frame address is this register and offset.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bare {
+    pub(super) register: Register,
+    pub(super) offset: i64,
+    /// Whose instructions the tables have.
+    pub(super) vendor: Vendor,
+}
+
 /// The unwind tables of a file.
 #[derive(Debug, Clone)]
 pub(super) struct UnwindTables<'a> {
@@ -30,13 +39,17 @@ pub(super) struct UnwindTables<'a> {
     bases: BaseAddresses,
     /// Addresses of the section.
     range: Range<u64>,
+    bare: Bare,
 }
 
 impl<'a> UnwindTables<'a> {
     /// Reads the unwind tables of a section `.eh_frame` at this address.
-    pub(super) fn new(section: &'a [u8], address: u64) -> Self {
+    pub(super) fn new(section: &'a [u8], address: u64, bare: Bare) -> Self {
+        let mut frames = EhFrame::new(section, LittleEndian);
+        frames.set_vendor(bare.vendor);
         Self {
-            section: EhFrame::new(section, LittleEndian),
+            section: frames,
+            bare,
             bases: BaseAddresses::default().set_eh_frame(address),
             range: address..address.saturating_add(section.len() as u64),
         }
@@ -82,8 +95,8 @@ impl<'a> UnwindTables<'a> {
         units
     }
 
-    /// Finds the code of a unit that runs with only the return address on the stack, for example before a function's
-    /// first instruction and before a tail jump: the frame address is the stack pointer and 8 bytes.
+    /// Finds the code of a unit that runs without a frame, for example before a function's first instruction and before a
+    /// tail jump.
     pub(super) fn bare(&self, unit: &CodeUnit) -> Vec<Range<u64>> {
         self.bare_or_none(unit).unwrap_or_default()
     }
@@ -94,7 +107,8 @@ impl<'a> UnwindTables<'a> {
         let mut rows = entry.rows(&self.section, &self.bases, &mut context).ok()?;
         let mut bare = Vec::new();
         while let Some(row) = rows.next_row().ok()? {
-            if *row.cfa() == (CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 }) {
+            let Bare { register, offset, .. } = self.bare;
+            if *row.cfa() == (CfaRule::RegisterAndOffset { register, offset }) {
                 bare.push(row.start_address()..row.end_address().min(unit.code.end));
             }
         }
@@ -140,6 +154,8 @@ pub(super) fn landing_pads(section: &[u8], address: u64, table: u64, start: u64)
 mod tests {
     use super::*;
 
+    const BARE: Bare = Bare { register: gimli::X86_64::RSP, offset: 8, vendor: Vendor::Default };
+
     /// A CIE as written by GCC, and FDEs with these starts, sizes and instructions, in a section at 0x1000.
     fn section(functions: &[(i32, u32, &[u8])]) -> Vec<u8> {
         let mut section = Vec::new();
@@ -169,7 +185,7 @@ mod tests {
         let pushes: &[u8] = &[0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 8];
         let part: &[u8] = &[0x0e, 32];
         let section = section(&[(0x2000, 0x10, pushes), (0x3000, 8, part), (0x1800, 4, &[])]);
-        let tables = UnwindTables::new(&section, 0x1000);
+        let tables = UnwindTables::new(&section, 0x1000, BARE);
         let found = tables.units();
         let code: Vec<_> = found.iter().map(|unit| (unit.code.clone(), unit.is_part)).collect();
         assert_eq!(code, [(0x1800..0x1804, false), (0x2000..0x2010, false), (0x3000..0x3008, true)]);
@@ -181,7 +197,7 @@ mod tests {
     fn damaged_tables_end_the_list() {
         let whole = section(&[(0x2000, 0x10, &[]), (0x3000, 8, &[])]);
         for length in 0..whole.len() {
-            let tables = UnwindTables::new(&whole[..length], 0x1000);
+            let tables = UnwindTables::new(&whole[..length], 0x1000, BARE);
             let found = tables.units();
             assert!(found.len() <= 2);
             found.iter().for_each(|unit| drop(tables.bare(unit)));
@@ -189,7 +205,7 @@ mod tests {
         for place in 0..whole.len() {
             let mut other = whole.clone();
             other[place] ^= 0xff;
-            let tables = UnwindTables::new(&other, 0x1000);
+            let tables = UnwindTables::new(&other, 0x1000, BARE);
             tables.units().iter().for_each(|unit| drop(tables.bare(unit)));
         }
     }

@@ -10,16 +10,15 @@ use super::counters::{
     MAPPED_COPIES, MOST_COPIES, MOST_EVENTS, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks,
     TARGETS, TARGETS_BYTES, TO_NOTE, WAITS,
 };
-use super::entrance::Region;
+use super::entrance::{Region, RegionKind};
+use super::machine;
 use super::modules::{PlannedModule, PlannedModules};
-use super::room::{find_below, find_room};
-use super::rooms::{
-    FoundStubs, LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of,
-};
+use super::places::Places;
+use super::rooms::{FoundStubs, LIBRARY_COUNTERS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of};
 use super::sequence::{CallEvent, NotedCall};
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{DirectSite, PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{Stubs, noted_depth, size};
+use super::stubs::{Stubs, size};
 use super::tally::CallTally;
 use crate::tracing::mappings::ProcessMapping;
 use nix::unistd::Pid;
@@ -31,14 +30,6 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// Distance of this room below the dynamic linker, so that libraries still find space between them.
-const BELOW_LIBRARIES: u64 = 1 << 30;
-/// Distance of the room below its program; and the distance above a program whose address is too low for this, because
-/// its heap grows there.
-const BELOW_PROGRAM: u64 = 64 << 20;
-const ABOVE_PROGRAM: u64 = 1 << 30;
-/// Below this address there is room for the counters of a program with a low address.
-const FAR: u64 = 1 << 46;
 /// Number of blocks of counters; if there are more threads, they share blocks.
 const BLOCKS: u64 = 64;
 /// Number of blocks for a program that locks all its memory, because all of them must then be in memory.
@@ -54,6 +45,11 @@ struct MappedRoom {
 impl MappedRoom {
     fn region(&self) -> Region {
         self.room.borrow().region(self.address)
+    }
+
+    /// Address of the table by which threads find their counters.
+    fn table(&self) -> u64 {
+        self.address - machine::TABLE
     }
 }
 
@@ -86,7 +82,7 @@ pub(super) struct FileInMemory {
 impl FileInMemory {
     /// Changes of its code that lead to the stubs.
     pub(super) fn changes(&self) -> &Changes {
-        &self.stubs.changes
+        &self.stubs.made.changes
     }
 
     /// True if this site is counted only in bursts.
@@ -106,6 +102,8 @@ pub(super) struct ProgramImage {
     /// Room near the program, and near the libraries if it can have any.
     own_room: MappedRoom,
     library_room: Option<MappedRoom>,
+    /// Offset in the shared memory of the table by which threads find their counters, as it is at the beginning.
+    table: u64,
     blocks: Region,
     block_length: u64,
     /// By block: the threads that use it.
@@ -160,39 +158,14 @@ impl ProgramImage {
     pub(super) fn plan(wanted: &NewProgram<'_>, common: &mut CommonParts) -> io::Result<Option<Self>> {
         let (module, place) = &wanted.program;
         let planned = common.modules.get(*module).clone();
-        let own = FileCounters::of(&planned.plan, 0).end();
+        let own = FileCounters::of(planned.plan.numbers(), 0).end();
         let block_length = (FILES + LIBRARY_COUNTERS + own).next_multiple_of(PAGE);
         let is_locked = planned.plan.traits.contains(&Trait::LocksMemory);
         let count = if is_locked { BLOCKS_OF_LOCKED } else { BLOCKS };
-        let mut mapped = wanted.mapped.to_vec();
-        let mut find = |near: &Range<u64>, length: u64, wanted: u64| {
-            let at = find_room(&mapped, near, length, wanted & !(PAGE - 1))?;
-            mapped.push(at..at + length);
-            Some(at)
-        };
-        let own_stubs = size(&planned.plan).max(PAGE);
-        // A part of the data segment after the file's pages belongs to the heap.
-        let near_program = match place.start.checked_sub(BELOW_PROGRAM + own_stubs) {
-            Some(below) if below > ABOVE_PROGRAM => below,
-            _ => place.end.next_multiple_of(PAGE) + ABOVE_PROGRAM,
-        };
-        let Some(own_stubs) = find(place, own_stubs, near_program) else { return Ok(None) };
-        let mut library_stubs = None;
-        if let Some(linker) = &wanted.linker {
-            let below = linker.start.saturating_sub(BELOW_LIBRARIES + LIBRARY_STUBS);
-            let Some(address) = find(linker, LIBRARY_STUBS, below) else { return Ok(None) };
-            library_stubs = Some(address);
-        }
-        let data = SHARED_PAGE + block_length * count;
-        let above = library_stubs.unwrap_or(own_stubs);
-        // It can be anywhere, but is placed nearby if there is room.
-        let data = match find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM)) {
-            Some(near) => near,
-            None => match find_below(&mapped, data, above).or_else(|| find_below(&mapped, data, FAR)) {
-                Some(far) => far,
-                None => return Ok(None),
-            },
-        };
+        let lengths = (size(&planned.plan).max(PAGE), SHARED_PAGE + block_length * count);
+        let near = (place, wanted.linker.as_ref());
+        let Some(places) = Places::choose(wanted.mapped, near, lengths) else { return Ok(None) };
+        let Places { own_stubs, library_stubs, data } = places;
         let distance = own_stubs.wrapping_sub(place.start);
         let program = (*module, planned.as_ref());
         let own_room = common.rooms.of_program(program, distance, &mut common.shared)?;
@@ -204,10 +177,14 @@ impl ProgramImage {
         };
         let blocks = block_length * count;
         let offset = common.shared.take(blocks)?;
+        let first_table = machine::threads::table(data + SHARED_PAGE);
+        let table = common.shared.take(machine::TABLE)?;
+        common.shared.write(table, &first_table)?;
         Ok(Some(Self {
             own_room: MappedRoom { address: own_stubs, room: own_room },
             library_room,
-            blocks: Region { address: data + SHARED_PAGE, length: blocks, offset, is_code: false },
+            table,
+            blocks: Region { address: data + SHARED_PAGE, length: blocks, offset, kind: RegionKind::Data },
             block_length,
             users: vec![0; count as usize],
             used_blocks: 0,
@@ -227,8 +204,27 @@ impl ProgramImage {
 
     /// Memory that the program must map.
     pub(super) fn regions(&self) -> Vec<Region> {
-        let shared = Region { address: self.shared, length: SHARED_PAGE, offset: 0, is_code: false };
-        self.rooms().map(MappedRoom::region).chain([shared, self.blocks]).collect()
+        let shared = Region { address: self.shared, length: SHARED_PAGE, offset: 0, kind: RegionKind::Data };
+        let rooms = self.rooms().map(MappedRoom::region).chain([shared, self.blocks]);
+        let table =
+            |address| Region { address, length: machine::TABLE, offset: self.table, kind: RegionKind::Table };
+        rooms.chain(self.tables().into_iter().map(table)).filter(|region| region.length > 0).collect()
+    }
+
+    /// Addresses of the tables by which threads find their counters, if there are any.
+    fn tables(&self) -> Vec<u64> {
+        self.rooms().map(MappedRoom::table).filter(|_| machine::TABLE > 0).collect()
+    }
+
+    /// Tells a stopped thread its block; `begins_process` if its memory is its own, and has tables of another process.
+    pub(super) fn set_counters(
+        &self,
+        (thread, memory): (Pid, &File),
+        block: u32,
+        begins_process: bool,
+    ) -> io::Result<()> {
+        let tables = self.tables();
+        machine::threads::set_counters(thread, (memory, &tables, begins_process), self.block_address(block))
     }
 
     fn rooms(&self) -> impl Iterator<Item = &MappedRoom> {
@@ -257,7 +253,7 @@ impl ProgramImage {
     }
 
     /// Address of a block.
-    pub(super) fn block_address(&self, block: u32) -> u64 {
+    fn block_address(&self, block: u32) -> u64 {
         self.blocks.address + self.block_length * u64::from(block)
     }
 
@@ -406,7 +402,7 @@ impl ProgramImage {
                 resolved: HashMap::new(),
                 is_mapped: true,
                 is_always_counted: plan.exports.contains_key(NOTICE),
-                sampled: SiteMarks::none(plan),
+                sampled: SiteMarks::none(plan.numbers()),
                 before: SiteCounts::default(),
             };
             if plan.left_alone.is_none() {
@@ -436,8 +432,8 @@ impl ProgramImage {
         let is_program = self.program.contains(&file.range.start);
         let room = if is_program { Some(&self.own_room) } else { self.library_room.as_ref() };
         let reaches = |room: &&MappedRoom| {
-            let range = room.region().range();
-            range.end.max(file.range.end) - range.start.min(file.range.start) < i32::MAX as u64
+            let range = room.room.borrow().next(room.address, size(&planned.plan));
+            range.end.max(file.range.end) - range.start.min(file.range.start) < machine::REACH.most
         };
         let copies = || self.files.iter().filter(|other| other.module == file.module);
         let taken = copies().filter(|other| other.is_mapped).filter_map(|other| Some(other.counters?.at));
@@ -455,7 +451,7 @@ impl ProgramImage {
         if let Some(before) = before {
             before.counters = None;
             before.stubs = Rc::default();
-            file.sampled = std::mem::replace(&mut before.sampled, SiteMarks::none(&planned.plan));
+            file.sampled = std::mem::replace(&mut before.sampled, SiteMarks::none(planned.plan.numbers()));
             file.before = std::mem::take(&mut before.before);
             file.resolved = std::mem::take(&mut before.resolved);
         }
@@ -539,7 +535,7 @@ impl ProgramImage {
                 (site.at, site.is_tail, self.linked_by_half(event.target)?)
             }
         };
-        let (site, depth) = ((file.module, at), noted_depth(plan, site));
+        let (site, depth) = ((file.module, at), Stubs::noted_depth(plan, site));
         let [site, callee] = [site, callee].map(|place| tally.number(place));
         Some(NotedCall { site, callee, is_jump, depth })
     }
@@ -618,6 +614,7 @@ impl ProgramImage {
             return;
         }
         shared.give_back(&(self.blocks.offset..self.blocks.offset + self.blocks.length));
+        shared.give_back(&(self.table..self.table + machine::TABLE));
     }
 
     fn add_to(

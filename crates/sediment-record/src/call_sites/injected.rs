@@ -3,11 +3,12 @@
 //! pad the code of a file.
 
 use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment};
+use super::machine;
+use crate::tracing::machine::Registers;
 use crate::tracing::mappings::ProcessMapping;
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
-use nix::libc::{self, user_regs_struct};
-use nix::sys::ptrace;
+use nix::libc;
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
@@ -24,18 +25,21 @@ pub(super) struct Injected {
     pub(super) signals: Vec<i32>,
 }
 
-/// Runs the code, then gives the thread these registers.
+/// Runs the code, which depends on its address, then gives the thread these registers.
 pub(super) fn run(
     (thread, memory): (Pid, &File),
     mapped: &[ProcessMapping],
-    (code, moment): (&[u8], Moment),
-    mut after: user_regs_struct,
+    (code, moment): (&dyn Fn(u64) -> Vec<u8>, Moment),
+    after: Registers,
 ) -> io::Result<Injected> {
-    let place = padding(memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
-    memory.write_all_at(code, place)?;
-    // No system call is repeated.
-    after.orig_rax = u64::MAX;
-    ptrace::setregs(thread, user_regs_struct { rip: place, ..after })?;
+    let go_on = after.program_counter();
+    let length = code(go_on).len() as u64;
+    let reaches = |place: u64| moment == Moment::Beginning || machine::reaches(place, go_on);
+    let place = padding(memory, mapped, length, reaches).ok_or(io::ErrorKind::StorageFull)?;
+    let code = code(place);
+    memory.write_all_at(&code, place)?;
+    let after = after.without_call();
+    after.going_to(place).put(thread)?;
     let mut signals = Vec::new();
     let is_blocked = || !system::signal_mask(thread).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0);
     let last = if moment == Moment::Beginning && !is_blocked() {
@@ -43,21 +47,22 @@ pub(super) fn run(
     } else {
         follow(thread, moment, &mut signals)?
     };
-    ptrace::setregs(thread, after)?;
+    after.put(thread)?;
     memory.write_all_at(&vec![0; code.len()], place)?;
-    Ok(Injected { succeeded: last.r15 == DONE, signals })
+    Ok(Injected { succeeded: last.mark() == DONE, signals })
 }
 
 /// Follows the code to the signal at its end, and returns the registers there.
-fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<user_regs_struct> {
+fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<Registers> {
     let (mut how, mut signal) = (Resume::Run, 0);
     loop {
         system::resume(thread, how, signal)?;
         (how, signal) = (Resume::Run, 0);
         match system::wait_for(thread)? {
             Status::Signal(LAST_SIGNAL) => {
-                let registers = ptrace::getregs(thread)?;
-                if registers.orig_rax as i64 == libc::SYS_tgkill && code.contains(&registers.rip) {
+                let registers = Registers::of(thread)?;
+                let call = registers.system_call().number as i64;
+                if call == libc::SYS_tgkill && code.contains(&registers.program_counter()) {
                     return Ok(registers);
                 }
                 // Another process has sent it.
@@ -72,16 +77,16 @@ fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<user_regs_stru
 }
 
 /// Follows the code to the end of its last system call, and returns the registers there.
-fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<user_regs_struct> {
-    const UNKNOWN_CALL: u64 = (libc::ENOSYS as u64).wrapping_neg();
+fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<Registers> {
     let (mut how, mut signal) = (Resume::ToSystemCall, 0);
     loop {
         system::resume(thread, how, signal)?;
         (how, signal) = (Resume::ToSystemCall, 0);
         match system::wait_for(thread)? {
             Status::SystemCall => {
-                let registers = ptrace::getregs(thread)?;
-                if registers.orig_rax as i64 == LAST_CALL && registers.rax != UNKNOWN_CALL {
+                let registers = Registers::of(thread)?;
+                let call = registers.system_call();
+                if call.number as i64 == LAST_CALL && call.ended {
                     return Ok(registers);
                 }
             }
@@ -108,14 +113,13 @@ pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
     }
 }
 
-/// Sets the block of counters of a stopped thread.
-pub(super) fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
-    let place = std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(user_regs_struct, gs_base);
-    ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
-}
-
 /// Finds zeros after the code of a mapping: this many bytes and a few more.
-fn padding(memory: &File, mapped: &[ProcessMapping], length: u64) -> Option<u64> {
+fn padding(
+    memory: &File,
+    mapped: &[ProcessMapping],
+    length: u64,
+    reaches: impl Fn(u64) -> bool,
+) -> Option<u64> {
     const ALIGNED: u64 = 16;
     mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
         let from = mapping
@@ -127,6 +131,6 @@ fn padding(memory: &File, mapped: &[ProcessMapping], length: u64) -> Option<u64>
         memory.read_exact_at(&mut bytes, from).ok()?;
         let place = (mapping.range.end - length) & !(ALIGNED - 1);
         // Zeros right after the code may belong to it.
-        bytes.iter().all(|byte| *byte == 0).then_some(place)
+        (reaches(place) && bytes.iter().all(|byte| *byte == 0)).then_some(place)
     })
 }

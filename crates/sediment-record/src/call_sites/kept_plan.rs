@@ -13,19 +13,13 @@
 //! All numbers are LEB128; each address is stored as the distance from the one before.
 
 use super::elf::PlannedFile;
-use super::sites::{DirectForm, DirectSite, FastMap, IndirectSite, RefusedSites, Trait, in_one_page};
-use super::windows::{KeptWindow, window_again};
+use super::machine;
+use super::machine::find::FORMS;
+use super::sites::{DirectForm, DirectSite, FastMap, IndirectSite, RefusedSites, Trait};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 const TRAITS: [Trait; 4] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory, Trait::ReadsMappings];
-const FORMS: [DirectForm; 5] = [
-    DirectForm::Call,
-    DirectForm::Jump,
-    DirectForm::ConditionalJump,
-    DirectForm::CallThroughSlot,
-    DirectForm::JumpThroughSlot,
-];
 
 /// The decisions of a plan, as read.
 #[derive(Debug, Default, PartialEq)]
@@ -181,7 +175,7 @@ pub(super) fn read(
         let at = start.checked_add(from.number()?)?;
         let window = start..at.checked_add(from.number()?)?;
         let is_tail = from.number()? != 0;
-        plan.indirect.push(window_again(image, &KeptWindow { at, window, is_tail })?);
+        plan.indirect.push(machine::find::indirect_again(image, at, &window, is_tail)?);
     }
     for _ in 0..from.list()? {
         let length = usize::try_from(from.number()?).ok()?;
@@ -199,26 +193,13 @@ fn direct_site(
     stubs: &FastMap<u64, u64>,
     has_slot: &dyn Fn(u64) -> bool,
 ) -> Option<DirectSite> {
-    let bytes = at..at.checked_add(form.length())?;
-    let code = image.code(&bytes)?;
-    let (opcode, displacement) = code.split_last_chunk::<4>()?;
-    let is_opcode = match form {
-        DirectForm::Call => opcode == [0xe8],
-        DirectForm::Jump => opcode == [0xe9],
-        DirectForm::ConditionalJump => opcode[0] == 0x0f && opcode[1] & 0xf0 == 0x80,
-        DirectForm::CallThroughSlot => opcode == [0xff, 0x15],
-        DirectForm::JumpThroughSlot => opcode == [0xff, 0x25],
+    let target = machine::find::direct_again(image, (at, form))?;
+    let slot = if form.is_through_slot() {
+        Some(target).filter(|slot| has_slot(*slot))
+    } else {
+        stubs.get(&target).copied()
     };
-    let target = bytes.end.wrapping_add(i32::from_le_bytes(*displacement) as i64 as u64);
-    let (slot, changed) = match form {
-        DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => {
-            (Some(target).filter(|slot| has_slot(*slot)), bytes)
-        }
-        _ => (stubs.get(&target).copied(), at + form.opcode_length()..bytes.end),
-    };
-    let has_what_it_needs =
-        !matches!(form, DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot) || slot.is_some();
-    (is_opcode && has_what_it_needs && in_one_page(&changed)).then_some(DirectSite { at, form, target, slot })
+    (slot.is_some() || !form.is_through_slot()).then_some(DirectSite { at, form, target, slot })
 }
 
 /// True if no byte belongs to two sites.

@@ -2,11 +2,11 @@
 //! The recorder by redirected call sites: every call of a program is counted at its call site, by code in the program's
 //! own memory. Nothing traps while the program runs.
 //!
-//! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites;
-//!   `plan_cache` keeps plans in the form of `kept_plan`
+//! - what changes in a file: `elf` and `frames` read it, `plan` has the sites; `plan_cache` keeps plans in the form of `kept_plan`
 //! - `stubs` has the code that counts, `changes` the bytes that lead there, `counters` what it counts in
-//! - `notice` is the stub of new libraries; `writer` writes machine code
-//! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place, `rooms`
+//! - `x86_64` and `aarch64` choose sites (`find`) and have all machine code; `machine` is the one of this processor. `found` and `placement` are
+//!   what they get and make
+//! - `shared`: memory that recorder and programs share; `entrance` says how, `injected` runs the code, `room` finds free memory, `places` chooses among it, `rooms`
 //!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
 //! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
@@ -14,7 +14,10 @@
 //! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
 //!
 //! docs/recording.md says what a user should know.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "some parts serve x86-64 only"))]
 
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "only tests use it"))]
+mod aarch64;
 mod attach;
 mod bursts;
 mod changes;
@@ -23,14 +26,16 @@ mod copies;
 mod counters;
 mod elf;
 mod entrance;
-mod flags;
+mod filtered;
+mod found;
 mod frames;
 mod image;
 mod injected;
 mod kept_plan;
 mod modules;
-mod notice;
 mod opened;
+mod placement;
+mod places;
 mod plan;
 mod plan_cache;
 mod release;
@@ -43,13 +48,17 @@ mod standstill;
 mod start;
 mod stubs;
 mod supervisor;
-mod sweep;
 mod switch;
 mod tally;
 mod trace;
 mod turns;
-mod windows;
-mod writer;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as machine;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as machine;
 
 use super::Recorder;
 use sediment_core::error::{Error, ErrorCode, Result};

@@ -2,37 +2,21 @@
 //! Makes the plan of a file: the places in its code where calls are made, and the changes there that make a stub count
 //! them.
 //!
-//! Problem: in an x86-64 file, find call sites that can lead through a stub without changing the program's behaviour.
+//! The unwind tables have the functions. All code without unwind tables is refused, because programs copy such code, and
+//! assembler code among data looks like it. The instructions are those of the processor: `find` in [`super::machine`].
 //!
-//! Steps:
-//! 1. The unwind tables have the functions. Each is decoded from its first byte to its last. A function is refused if
-//!    it cannot be decoded to its end, or if a branch leads between two of its instructions, because its bytes are then
-//!    not what they seem. All code without unwind tables is refused, because programs copy such code, and assembler
-//!    code among data looks like it.
-//! 2. A direct call, or a direct jump to the first byte of another function (a tail jump), has a displacement of 4 bytes. Only it changes.
-//!    A call through the global offset table becomes a direct call of the same length.
-//! 3. An indirect call has too few bytes. Instructions before it move to the stub, and are replaced by a call of the
-//!    stub. It ends where the old call ended, so the return address stays. No branch may lead between the moved
-//!    instructions. Known targets are the targets of direct branches, jump tables, addresses in data and in `lea`, and
-//!    landing pads.
-//! 4. Stubs change the flags. A callee that reads a flag before it writes it is refused. Compilers keep nothing in
-//!    flags across a call.
-//! 5. The changed bytes of a site are in one page, so that a recorder killed in the middle leaves complete
-//!    instructions.
-//!
-//! Ties: sites are in the order of their addresses. If two sites need the same byte, the first one gets it.
+//! Ties: sites are in the order of their addresses.
 
 use super::elf::{FileSymbols, PlannedFile, exports, linkage_stubs, slots, words_of_data};
-use super::flags::LiveFlags;
+use super::found::{FoundSites, ReadFile};
 use super::frames::UnwindTables;
 use super::kept_plan::{self, PlanDecisions};
+use super::machine;
+use super::placement::FileSites;
 use super::plan_cache::PlanCache;
 use super::sites::{
-    CodeAddresses, DirectForm, DirectSite, FastMap, IndirectSite, RefusedSites, SlotCallee, TextSegment,
-    Trait, in_one_page,
+    DirectForm, DirectSite, FastMap, IndirectSite, RefusedSites, SlotCallee, TextSegment, Trait,
 };
-use super::sweep::{DirectBranch, Sweep};
-use super::windows::{FoundSite, WindowChoice};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -62,7 +46,7 @@ pub(super) struct SitePlan {
 impl SitePlan {
     /// Plans a file, or uses its plan from the cache.
     pub(super) fn of(bytes: &[u8], build_id: Option<String>, cache: &PlanCache) -> Self {
-        let image = match PlannedFile::parse(bytes) {
+        let image = match PlannedFile::parse(bytes, machine::ELF) {
             Ok(image) => image,
             Err(why) => return Self { left_alone: Some(why), build_id, ..Self::default() },
         };
@@ -85,7 +69,8 @@ impl SitePlan {
         }
         let symbols = FileSymbols::read(&image, plan.soname.is_some());
         if let Some((frames_at, frame_bytes)) = frames.filter(|_| plan.left_alone.is_none()) {
-            plan.find_sites(&image, &symbols, &UnwindTables::new(frame_bytes, frames_at));
+            let tables = UnwindTables::new(frame_bytes, frames_at, machine::BARE);
+            plan.find_sites(&image, &symbols, &tables, machine::find::find);
         }
         plan.traits.extend(symbols.traits);
         // The C library finds the first thread's stack there, and nothing else.
@@ -120,7 +105,7 @@ impl SitePlan {
 
     /// Returns the reason why nothing in a file would change, if its headers show it.
     pub(super) fn reason_to_leave(bytes: &[u8]) -> Option<&'static str> {
-        match PlannedFile::parse(bytes) {
+        match PlannedFile::parse(bytes, machine::ELF) {
             Err(why) => Some(why),
             Ok(image) => {
                 image.left_alone().or(image.section(".eh_frame").is_none().then_some("no unwind tables"))
@@ -128,7 +113,13 @@ impl SitePlan {
         }
     }
 
-    fn find_sites(&mut self, image: &PlannedFile<'_>, symbols: &FileSymbols, tables: &UnwindTables<'_>) {
+    fn find_sites(
+        &mut self,
+        image: &PlannedFile<'_>,
+        symbols: &FileSymbols,
+        tables: &UnwindTables<'_>,
+        find: fn(&ReadFile<'_, '_>) -> FoundSites,
+    ) {
         let (stub_sections, stubs) = linkage_stubs(image, &self.slots);
         let in_stubs = |address: u64| stub_sections.iter().any(|section| section.contains(&address));
         let mut units = tables.units();
@@ -152,46 +143,19 @@ impl SitePlan {
         words_of_data(image, &mut words);
         words.sort_unstable();
         words.dedup();
-        let mut sweep = Sweep::of(image, (&units, tables), &overlaps, &words);
-        let mut targets = CodeAddresses::none(&self.text);
-        sweep.targets.iter().chain(&words).for_each(|target| targets.insert(*target));
-        sweep.targets = Vec::new();
-        if sweep.uses_gs {
-            self.traits.insert(Trait::UsesGs);
-        }
-        let mut flags = LiveFlags::new(image);
-        for branch in &sweep.branches {
-            match self.direct_site(branch, &stubs, &mut flags) {
-                Ok(Some(site)) => self.direct.push(site),
-                Ok(None) => {}
-                Err(why) => *self.refused.entry(why.into()).or_default() += 1,
-            }
-        }
-        let mut chosen = WindowChoice {
+        let file = ReadFile {
             image,
-            units: &units,
             tables,
-            sweep: &sweep,
-            targets: &targets,
+            units: &units,
+            overlaps: &overlaps,
             functions: &self.functions,
-            bare: None,
-            last: 0,
+            slots: &self.slots,
+            stubs: &stubs,
+            words: &words,
         };
-        for indirect in &sweep.indirect {
-            if indirect.short_to.is_some_and(|target| flags.at(target)) {
-                *self.refused.entry("callees that read flags".into()).or_default() += 1;
-                continue;
-            }
-            match chosen.site(indirect, &self.slots) {
-                Ok(FoundSite::Direct(site)) => self.direct.push(site),
-                Ok(FoundSite::Indirect(site)) => self.indirect.push(site),
-                Ok(FoundSite::None) => {}
-                Err(why) => *self.refused.entry(why.into()).or_default() += 1,
-            }
-        }
-        for (why, count) in sweep.refused {
-            *self.refused.entry(why).or_default() += count;
-        }
+        let found = find(&file);
+        self.traits.extend(found.traits);
+        (self.direct, self.indirect, self.refused) = (found.direct, found.indirect, found.refused);
         self.direct.sort_by_key(|site| (site.form != DirectForm::Call, site.at));
     }
 
@@ -207,28 +171,14 @@ impl SitePlan {
         self.direct.partition_point(|site| site.form == DirectForm::Call)
     }
 
-    /// Returns the site for a branch; None if it stays inside its function.
-    fn direct_site(
-        &self,
-        branch: &DirectBranch,
-        stubs: &FastMap<u64, u64>,
-        flags: &mut LiveFlags<'_, '_>,
-    ) -> Result<Option<DirectSite>, &'static str> {
-        let DirectBranch { at, form, target } = *branch;
-        let slot = stubs.get(&target).copied();
-        let is_function = self.functions.binary_search(&target).is_ok();
-        if slot.is_none() && !is_function {
-            // A jump between the parts of a function, or code outside of functions.
-            return if form == DirectForm::Call { Err("calls of code outside functions") } else { Ok(None) };
-        }
-        if slot.is_none() && flags.at(target) {
-            return Err("callees that read flags");
-        }
-        let displacement = at + form.opcode_length()..at + form.length();
-        if !in_one_page(&displacement) {
-            return Err("sites across two pages");
-        }
-        Ok(Some(DirectSite { at, form, target, slot }))
+    /// Its sites.
+    pub(super) fn sites(&self) -> FileSites<'_> {
+        FileSites { direct: &self.direct, calls: self.calls(), indirect: &self.indirect }
+    }
+
+    /// Number of its direct and of its indirect sites.
+    pub(super) fn numbers(&self) -> (usize, usize) {
+        (self.direct.len(), self.indirect.len())
     }
 }
 
@@ -265,7 +215,7 @@ mod tests {
         let kept = kept_plan::write(&plan.decisions());
         let take = |kept: &[u8], bytes: &[u8]| {
             let mut again = SitePlan { slots: plan.slots.clone(), ..SitePlan::default() };
-            let image = PlannedFile::parse(bytes).unwrap();
+            let image = PlannedFile::parse(bytes, machine::ELF).unwrap();
             again.take_kept(kept, &image).then_some(again)
         };
         let again = take(&kept, &bytes).expect("it is of these bytes");
@@ -284,6 +234,68 @@ mod tests {
             other[place] ^= 0x11;
             // Whatever the damaged plan contains now, its sites have the right form, and do not overlap.
             take(&other, &bytes);
+        }
+    }
+
+    /// Code of AArch64 is planned on every machine. The names say which branches are sites.
+    #[test]
+    fn sites_of_aarch64_are_found() {
+        use crate::call_sites::aarch64;
+        const SOURCE: &str = ".text\n\
+            .macro function name\n .globl \\name\n .type \\name, %function\n \\name: .cfi_startproc\n .endm\n\
+            .macro end\n .cfi_endproc\n .endm\n\
+            function leaf\n ret\n end\n\
+            function calls\n sub sp, sp, 16\n .cfi_def_cfa_offset 16\n bl leaf\n blr x3\n blr x30\n blraa x3, x2\n br x3\n\
+            1: b 1b\n b calls\n add sp, sp, 16\n .cfi_def_cfa_offset 0\n b leaf\n end\n\
+            function onwards\n ldr x16, [x0, 8]\n br x16\n end\n\
+            function chooses\n adr x1, chooses\n add x1, x1, w2, sxtb 2\n br x1\n end\n\
+            function short\n cbz x0, leaf\n bl outside\n bl short\n b short\n end\n\
+            outside: ret\n\
+            function numbers\n bl leaf\n .word 0x1234\n end\n";
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("code.s"), folder.path().join("code"));
+        std::fs::write(&source, SOURCE).unwrap();
+        let mut compiler = std::process::Command::new("aarch64-linux-gnu-gcc");
+        compiler
+            .args(["-march=armv8.3-a", "-nostdlib", "-static", "-Wl,-e,calls", "-o"])
+            .arg(&program)
+            .arg(source);
+        let Ok(done) = compiler.output() else {
+            assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none(), "a compiler of AArch64 is missing");
+            return;
+        };
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let bytes = std::fs::read(program).unwrap();
+        let image = PlannedFile::parse(&bytes, aarch64::ELF).unwrap();
+        let symbols = FileSymbols::read(&image, false);
+        let (at, frames) = image.section(".eh_frame").unwrap();
+        let mut plan = SitePlan { text: image.text.clone(), ..SitePlan::default() };
+        let tables = UnwindTables::new(frames, at, aarch64::BARE);
+        plan.find_sites(&image, &symbols, &tables, aarch64::find::find);
+        let start = plan.functions[0];
+        let direct: Vec<_> =
+            plan.direct.iter().map(|site| (site.at - start, site.form, site.target - start)).collect();
+        let (call, jump) = (DirectForm::BranchWithLink, DirectForm::Branch);
+        assert_eq!(direct, [(8, call, 0), (40, jump, 0), (72, call, 64)]);
+        let indirect: Vec<_> = plan.indirect.iter().map(|site| (site.at - start, site.is_tail)).collect();
+        assert_eq!(indirect, [(12, false), (20, false), (48, true)]);
+        let refused: Vec<_> = plan.refused.iter().map(|(why, count)| (why.as_ref(), *count)).collect();
+        assert_eq!(
+            refused,
+            [
+                ("calls in an unusual form", 1),
+                ("calls of code outside functions", 1),
+                ("functions with bytes that are not code", 1),
+                ("short jumps to other functions", 1)
+            ]
+        );
+        for site in &plan.direct {
+            assert_eq!(aarch64::find::direct_again(&image, (site.at, site.form)), Some(site.target));
+            assert_eq!(aarch64::find::direct_again(&image, (site.at + 4, site.form)), None);
+        }
+        for site in &plan.indirect {
+            let again = |is_tail| aarch64::find::indirect_again(&image, site.at, &site.window, is_tail);
+            assert!(again(site.is_tail).as_ref() == Some(site) && again(!site.is_tail).is_none());
         }
     }
 }

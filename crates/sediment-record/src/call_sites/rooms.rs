@@ -3,20 +3,20 @@
 //! file and its room map the same stubs, which are made and written once.
 
 use super::counters::{FILES, FileCounters};
-use super::entrance::Region;
+use super::entrance::{Region, RegionKind};
+use super::machine::LIBRARY_STUBS;
 use super::modules::PlannedModule;
+use super::placement::StubPlacement;
 use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::sites::PAGE;
-use super::stubs::{StubPlacement, Stubs, size};
+use super::stubs::{Stubs, size};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Room for stubs near the libraries, in bytes.
-pub(super) const LIBRARY_STUBS: u64 = 128 << 20;
 /// Bytes of a block for the counters of libraries.
 pub(super) const LIBRARY_COUNTERS: u64 = 48 << 20;
 /// Number of rooms of programs that are kept for the next process.
@@ -34,7 +34,7 @@ pub(super) fn memory_of(plan: &SitePlan) -> u64 {
     let direct = plan.direct.iter().map(|site| site.at);
     let indirect = plan.indirect.iter().map(|site| site.window.start);
     let pages: HashSet<u64> = direct.chain(indirect).map(|at| at / PAGE).collect();
-    pages.len() as u64 * PAGE + size(plan) + FileCounters::of(plan, 0).end()
+    pages.len() as u64 * PAGE + size(plan) + FileCounters::of(plan.numbers(), 0).end()
 }
 
 /// Room that programs share.
@@ -93,7 +93,7 @@ impl StubRoom {
 
     /// Returns the room for a mapping at an address.
     pub(super) fn region(&self, address: u64) -> Region {
-        Region { address, length: self.length, offset: self.offset, is_code: true }
+        Region { address, length: self.length, offset: self.offset, kind: RegionKind::Code }
     }
 
     /// Returns the stubs of a file for programs that have this room at an address; None if there is no room left.
@@ -114,7 +114,7 @@ impl StubRoom {
         let elsewhere = known.next();
         let counters = match elsewhere {
             Some(placed) => placed.counters,
-            None => FileCounters::of(&planned.plan, self.counters.start),
+            None => FileCounters::of(planned.plan.numbers(), self.counters.start),
         };
         let length = size(&planned.plan);
         if self.used + length > self.length || counters.end() > self.counters.end {
@@ -128,6 +128,7 @@ impl StubRoom {
             let placement = StubPlacement {
                 bias: *bias,
                 stubs: address + at,
+                room: address,
                 counters,
                 notice: address_of(NOTICE),
                 state: address_of(STATE).map(|about| about.wrapping_add(STATE_AT)),
@@ -135,11 +136,11 @@ impl StubRoom {
             };
             Stubs::emit(&planned.plan, &placement)
         });
-        debug_assert!(stubs.code.len() as u64 <= length, "stubs are too long");
-        if stubs.code.len() as u64 > length {
+        debug_assert!(stubs.made.code.len() as u64 <= length, "stubs are too long");
+        if stubs.made.code.len() as u64 > length {
             return Ok(None);
         }
-        shared.write(self.offset + at, &stubs.code)?;
+        shared.write(self.offset + at, &stubs.made.code)?;
         self.counters.start = self.counters.start.max(counters.end());
         self.used += length;
         let stubs = Rc::new(stubs);
@@ -147,6 +148,11 @@ impl StubRoom {
             PlacedStubs { module: *module, at, distance: distance(at), counters, stubs: Rc::clone(&stubs) };
         self.stubs.push(placed);
         Ok(Some(FoundStubs { counters, address: address + at, stubs }))
+    }
+
+    /// Addresses in memory of the next stubs, of this length, if the room is at an address.
+    pub(super) fn next(&self, address: u64, length: u64) -> Range<u64> {
+        address..address + self.used + length
     }
 
     /// True if a program with many libraries might need more than is left.
@@ -186,7 +192,7 @@ impl StubRooms {
             Some(place) => self.of_programs.remove(place).2,
             None => {
                 let from = FILES + LIBRARY_COUNTERS;
-                let counters = from..FileCounters::of(&planned.plan, from).end();
+                let counters = from..FileCounters::of(planned.plan.numbers(), from).end();
                 let length = size(&planned.plan).max(PAGE);
                 Rc::new(RefCell::new(StubRoom::new((length, self.are_traced), counters, shared)?))
             }

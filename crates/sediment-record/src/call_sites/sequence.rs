@@ -5,6 +5,8 @@
 //! later call has a stack pointer that is not below the one at its own call. So the functions that were returned to
 //! between two calls are known, except for functions that were called by sites without stubs.
 
+use super::machine::{LEAST_FRAME, RETURN_ADDRESS};
+
 /// A noted call, as in the memory of a program: the low halves of the address in its stub, of its target if it is
 /// indirect, and of the stack pointer in the noting code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,6 @@ pub(super) fn sequence(
     events: &[CallEvent],
     mut noted: impl FnMut(&CallEvent) -> Option<NotedCall>,
 ) -> Vec<u32> {
-    const RETURN_ADDRESS: u32 = 8;
     let mut frames: Vec<Frame> = Vec::new();
     let mut ran = Vec::with_capacity(2 * events.len());
     for event in events {
@@ -65,7 +66,7 @@ pub(super) fn sequence(
         if call.is_jump && frames.last().is_some_and(|frame| frame.stack == callee_stack) {
             frames.pop();
         } else if frames.is_empty() && !call.is_jump {
-            frames.push(Frame { place: call.site, stack: stack.wrapping_add(RETURN_ADDRESS) });
+            frames.push(Frame { place: call.site, stack: stack.wrapping_add(LEAST_FRAME) });
         }
         ran.extend([call.site, call.callee]);
         frames.push(Frame { place: call.callee, stack: callee_stack });

@@ -25,6 +25,10 @@ pub(super) enum DirectForm {
     CallThroughSlot,
     /// `jmp *slot(%rip)`.
     JumpThroughSlot,
+    /// `bl` of AArch64.
+    BranchWithLink,
+    /// `b` of AArch64.
+    Branch,
 }
 
 impl DirectForm {
@@ -33,12 +37,18 @@ impl DirectForm {
         match self {
             Self::Call | Self::Jump => 5,
             Self::ConditionalJump | Self::CallThroughSlot | Self::JumpThroughSlot => 6,
+            Self::BranchWithLink | Self::Branch => 4,
         }
     }
 
     /// True if the instruction calls, and nothing below the stack pointer is in use.
     pub(super) fn is_call(self) -> bool {
-        matches!(self, Self::Call | Self::CallThroughSlot)
+        matches!(self, Self::Call | Self::CallThroughSlot | Self::BranchWithLink)
+    }
+
+    /// True if the instruction itself reads the target.
+    pub(super) fn is_through_slot(self) -> bool {
+        matches!(self, Self::CallThroughSlot | Self::JumpThroughSlot)
     }
 
     /// Bytes of the instruction before the displacement, which are kept.

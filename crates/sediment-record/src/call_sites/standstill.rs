@@ -5,6 +5,7 @@
 //! program waits for its other threads to end, so these continue. A thread that ends runs no further instruction of its
 //! program. And the parent of a vfork waits in the kernel for its child.
 
+use super::machine;
 use super::supervisor::{Supervisor, TICK};
 use crate::tracing::system::{self, Resume, Status};
 use nix::libc;
@@ -131,11 +132,11 @@ impl Supervisor<'_> {
             Status::Trapped => {
                 self.welcome(thread);
                 self.answer(thread);
-                self.call_again(thread);
+                machine::threads::call_again(thread, 0);
             }
-            Status::Signal(_) => {
+            Status::Signal(signal) => {
                 self.answer(thread);
-                self.call_again(thread);
+                machine::threads::call_again(thread, signal);
             }
             _ => {}
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or reports why this is impossible.
 
-use super::entrance;
+use super::filtered;
+use super::machine;
 use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
@@ -44,7 +45,7 @@ pub(super) fn serves_best(target: &RecordingTarget, _: &RecordSettings) -> Resul
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
     let us = Pid::this();
     let RecordingTarget::Program(words) = target else { return Ok(()) };
-    if entrance::is_forbidden_to_us() {
+    if filtered::is_forbidden_to_us() {
         return no("a seccomp filter forbids to map the recorder's memory in programs");
     }
     if is_limited(us) || has_little_memory(us) {
@@ -65,6 +66,9 @@ pub(super) fn available() -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorCode::TracingFailed, format!("cannot count call sites: {error}"))
     };
+    if let Some(why) = machine::lacks() {
+        return Err(Error::new(ErrorCode::Unsupported, format!("cannot count call sites: {why}")));
+    }
     SharedMemory::new().map_err(failed)?;
     let waiting = system::fork_program(&["true".into()]).map_err(failed)?;
     let process = waiting.process;

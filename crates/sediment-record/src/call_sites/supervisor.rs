@@ -17,9 +17,11 @@
 
 use super::bursts::Bursts;
 use super::counters::NOTICES;
-use super::entrance::{self, LAST_SIGNAL, Moment};
+use super::entrance::{LAST_SIGNAL, Moment};
+use super::filtered;
 use super::image::{CommonParts, NewProgram, ProgramImage};
-use super::injected::{self, set_counters};
+use super::injected;
+use super::machine;
 use super::modules::PlannedModules;
 use super::opened::OpenedProcess;
 use super::plan_cache::{self, PlanCache};
@@ -31,8 +33,8 @@ use super::trace::CallTrace;
 use crate::tracing::filters;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, ignores, is_filtered, is_limited,
-    process_of, status_field,
+    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, ignores, is_limited, process_of,
+    status_field,
 };
 use crate::tracing::rights::has_other_rights;
 use crate::tracing::system::{self, Alarm, Resume, Status};
@@ -312,7 +314,7 @@ impl<'a> Supervisor<'a> {
             Status::Trapped => {
                 self.welcome(thread);
                 self.answer(thread);
-                self.call_again(thread);
+                machine::threads::call_again(thread, 0);
                 self.go_on(thread, 0);
             }
             Status::SystemCall => {
@@ -382,15 +384,7 @@ impl<'a> Supervisor<'a> {
         if stops && !ignores(thread, signal) {
             leave_call(thread);
         } else {
-            self.call_again(thread);
-        }
-    }
-
-    /// Makes a thread call the kernel again if only the recorder's stop has ended its call.
-    pub(super) fn call_again(&self, thread: Pid) {
-        let Ok(registers) = Registers::of(thread) else { return };
-        if let Some(changed) = registers.calling_again(|| is_filtered(thread)) {
-            let _ = changed.put(thread);
+            machine::threads::call_again(thread, signal);
         }
     }
 
@@ -450,12 +444,19 @@ impl<'a> Supervisor<'a> {
         let Some(found) = self.threads.get_mut(&thread).filter(|found| found.is_new) else { return };
         found.is_new = false;
         let Some((image, block)) = found.place else { return };
-        if found.process == thread && !self.vforks.contains_key(&thread) {
+        let found = *found;
+        if self.vforks.contains_key(&thread) {
+            // It has the counters of its parent, whose memory it shares.
+            return;
+        }
+        if found.process == thread {
             self.open(thread);
         }
         if let Some(image) = &self.images[image] {
             // Without a block of its own, it counts in the block of its parent.
-            let _ = set_counters(thread, image.block_address(block));
+            let begins = found.process == thread && !self.sharing.contains(&thread);
+            let opened = self.opened_of(thread, found.process);
+            let _ = opened.and_then(|opened| image.set_counters((thread, &opened.memory), block, begins));
         }
     }
 
@@ -483,8 +484,9 @@ impl<'a> Supervisor<'a> {
         let Some(image) = found.place.and_then(|(image, _)| self.images[image].as_ref()) else {
             return false;
         };
-        let is_its_own = ptrace::getregs(thread).is_ok_and(|registers| {
-            registers.orig_rax as i64 == libc::SYS_tgkill && image.has_stub_at(registers.rip)
+        let is_its_own = Registers::of(thread).is_ok_and(|registers| {
+            let call = registers.system_call().number as i64;
+            call == libc::SYS_tgkill && image.has_stub_at(registers.program_counter())
         });
         found.asked |= is_its_own;
         is_its_own
@@ -627,12 +629,13 @@ impl<'a> Supervisor<'a> {
         self.open(process);
         let opened = self.opened_of(process, process).map_err(|_| unentered)?;
         let block = image.take_block(&self.common.shared).map_err(|_| unentered)?;
-        let entered = ptrace::getregs(process).map_err(io::Error::from).and_then(|begins| {
+        let thread = (process, &opened.memory);
+        let entered = Registers::of(process).map_err(io::Error::from).and_then(|begins| {
             let path = self.common.shared.path();
-            let code = entrance::mapping(&path, &image.regions(), Moment::Beginning, begins.rip);
-            let injected =
-                injected::run((process, &opened.memory), &mapped, (&code, Moment::Beginning), begins)?;
-            Ok(injected.succeeded && set_counters(process, image.block_address(block)).is_ok())
+            let (regions, moment, go_on) = (image.regions(), Moment::Beginning, begins.program_counter());
+            let code = |place| machine::entrance::mapping((&path, &regions), moment, place, go_on);
+            let injected = injected::run(thread, &mapped, (&code, moment), begins)?;
+            Ok(injected.succeeded && image.set_counters(thread, block, false).is_ok())
         });
         if !entered.is_ok_and(|entered| entered) {
             return Err(unentered);
@@ -656,11 +659,11 @@ impl<'a> Supervisor<'a> {
     /// True if the filters of a stopped process allow it to map the recorder's memory.
     pub(super) fn may_map(&mut self, process: Pid, image: &ProgramImage) -> bool {
         filters::are_inherited(process) && !self.filters_end_us()
-            || filters::allow(process, &entrance::calls(&image.regions()))
+            || filters::allow(process, &filtered::calls(&image.regions()))
     }
 
     fn filters_end_us(&mut self) -> bool {
-        *self.filters_end_us.get_or_insert_with(entrance::is_forbidden_to_us)
+        *self.filters_end_us.get_or_insert_with(filtered::is_forbidden_to_us)
     }
 
     /// Reserves memory for the program of a process; also returns its mappings.

@@ -9,9 +9,9 @@
 use super::changes::SiteChange;
 use super::code::{CodeState, write_changes};
 use super::image::{FileInMemory, ProgramImage};
+use super::machine;
+use crate::tracing::machine::Registers;
 use crate::tracing::mappings::ProcessMapping;
-use nix::libc;
-use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -62,17 +62,16 @@ impl ProgramImage {
             others += 1;
         }
         for thread in threads {
-            let Ok(mut registers) = ptrace::getregs(*thread) else { continue };
-            match window(&files, registers.rip) {
+            let Ok(registers) = Registers::of(*thread) else { continue };
+            match window(&files, registers.program_counter()) {
                 // The call has not been made yet, and nothing was done before it.
                 Some(start) if to == CodeState::ToOriginal => {
-                    registers.rip = start;
-                    ptrace::setregs(*thread, registers)?;
+                    registers.going_to(start).put(*thread)?;
                 }
                 Some(start) => drop(kept.insert(start)),
                 None => {}
             }
-            let places = interrupted(memory, &registers, mapped);
+            let places = interrupted(memory, registers, mapped);
             kept.extend(places.into_iter().filter_map(|place| window(&files, place)));
         }
         for file in files {
@@ -95,11 +94,11 @@ impl ProgramImage {
         thread: Pid,
         (memory, mapped): (&File, &[ProcessMapping]),
     ) -> io::Result<bool> {
-        let registers = ptrace::getregs(thread)?;
+        let registers = Registers::of(thread)?;
         let regions = self.regions();
         let is_inside = |place: u64| regions.iter().any(|region| region.range().contains(&place));
-        let places = interrupted(memory, &registers, mapped);
-        Ok(is_inside(registers.rip) || places.into_iter().any(is_inside))
+        let places = interrupted(memory, registers, mapped);
+        Ok(is_inside(registers.program_counter()) || places.into_iter().any(is_inside))
     }
 
     /// True if an address is among changed bytes, after the first.
@@ -124,12 +123,8 @@ fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
 }
 
 /// Finds on the stack of a stopped thread the addresses at which signal handlers have interrupted it.
-///
-/// The kernel saves rip, the flags, and the segment of code in words that follow each other (struct sigcontext_64 of Linux).
-fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[ProcessMapping]) -> Vec<u64> {
-    const USER_CODE: u64 = 0x33;
-    const LARGEST_FLAGS: u64 = 1 << 22;
-    let top = registers.rsp;
+fn interrupted(memory: &File, registers: Registers, mapped: &[ProcessMapping]) -> Vec<u64> {
+    let top = registers.stack();
     let Some(stack) = mapped.iter().find(|mapping| mapping.range.contains(&top)) else { return Vec::new() };
     let from = top & !7;
     let mut bytes = vec![0; (stack.range.end - from).min(STACK) as usize];
@@ -138,6 +133,5 @@ fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[Proc
     }
     let words = bytes.chunks_exact(8).filter_map(|word| word.first_chunk());
     let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
-    let saved = words.windows(3).filter(|saved| saved[1] < LARGEST_FLAGS && saved[2] & 0xffff == USER_CODE);
-    saved.map(|saved| saved[0]).collect()
+    machine::threads::interrupted(&words)
 }

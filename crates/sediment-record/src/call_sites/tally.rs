@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counts of all programs of a recording, and the recording made from them.
 
+use super::machine;
 use super::modules::{PlannedModules, base_name};
 use sediment_core::plural::counted;
 use sediment_core::profile::quality::RecordingQuality;
@@ -75,7 +76,7 @@ impl CallTally {
     ) -> (Recording, Vec<Step>) {
         let mut recording = Recording::default();
         recording.source = source;
-        recording.arch = Some("x86_64".to_owned());
+        recording.arch = Some(machine::NAME.to_owned());
         recording.skipped.append(skipped);
         let dsos: Vec<_> = modules
             .all()

@@ -6,9 +6,9 @@ use super::image::ProgramImage;
 use super::standstill::Standstill;
 use super::supervisor::Supervisor;
 use super::switch::{Switched, SwitchedSites};
+use crate::tracing::machine::Registers;
 use crate::tracing::system::{self, Resume, Status};
 use nix::libc;
-use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ fn step_out(thread: Pid, image: &ProgramImage) -> Option<Status> {
     /// Largest number of instructions in the bytes that move for one call site.
     const MOST: usize = 32;
     for _ in 0..MOST {
-        if !ptrace::getregs(thread).is_ok_and(|registers| image.has_window_at(registers.rip)) {
+        if !Registers::of(thread).is_ok_and(|registers| image.has_window_at(registers.program_counter())) {
             return None;
         }
         system::resume(thread, Resume::Step, 0).ok()?;

@@ -138,16 +138,13 @@ mod x86_64 {
 
         /// Registers of a stopped thread that must do something else first. If our stop has ended a system call, the
         /// thread executes the call's instruction again afterwards, as the kernel would arrange it by itself.
-        pub(crate) fn calling_by_itself(
-            registers: libc::user_regs_struct,
-            is_filtered: bool,
-        ) -> libc::user_regs_struct {
+        pub(crate) fn calling_by_itself(self, is_filtered: bool) -> Self {
             // From the kernel's include/linux/errno.h.
             const ERESTARTSYS: i64 = -512;
             const ERESTARTNOINTR: i64 = -513;
             const ERESTARTNOHAND: i64 = -514;
             const ERESTART_RESTARTBLOCK: i64 = -516;
-            let mut registers = Self(registers).calling_again(|| is_filtered).unwrap_or(Self(registers)).0;
+            let mut registers = self.calling_again(|| is_filtered).unwrap_or(self).0;
             if registers.orig_rax as i64 >= 0 {
                 let call = match registers.rax as i64 {
                     ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND => Some(registers.orig_rax),
@@ -159,7 +156,53 @@ mod x86_64 {
                     registers.rip -= SYSTEM_CALL.len() as u64;
                 }
             }
-            registers
+            Self(registers)
+        }
+
+        /// Registers of a thread that makes its last system call again; the first argument was lost.
+        #[allow(dead_code, reason = "of AArch64")]
+        pub(crate) fn repeating(mut self, first: u64) -> Self {
+            (self.0.rip, self.0.rdi) = (self.0.rip.wrapping_sub(SYSTEM_CALL.len() as u64), first);
+            self.0.rax = self.0.orig_rax;
+            self
+        }
+
+        /// Address of the instruction that the thread executes next.
+        pub(crate) fn program_counter(self) -> u64 {
+            self.0.rip
+        }
+
+        /// Top of the stack.
+        pub(crate) fn stack(self) -> u64 {
+            self.0.rsp
+        }
+
+        /// Result of the last system call.
+        #[allow(dead_code, reason = "of AArch64")]
+        pub(crate) fn result(self) -> i64 {
+            self.0.rax as i64
+        }
+
+        /// The same registers, after which no system call is repeated.
+        pub(crate) fn without_call(mut self) -> Self {
+            self.0.orig_rax = u64::MAX;
+            self
+        }
+
+        /// True if the thread is in a system call.
+        pub(crate) fn is_in_call(self) -> bool {
+            self.0.orig_rax as i64 >= 0
+        }
+
+        /// The same registers at another instruction.
+        pub(crate) fn going_to(mut self, address: u64) -> Self {
+            self.0.rip = address;
+            self
+        }
+
+        /// Register in which the code that maps memory marks its success.
+        pub(crate) fn mark(self) -> u64 {
+            self.0.r15
         }
 
         /// Registers of a thread whose process a signal stops, if that stop has ended its system call, as without
@@ -192,6 +235,54 @@ mod aarch64 {
         /// first argument.
         pub(crate) fn calling_again(self, _: impl FnOnce() -> bool) -> Option<Self> {
             None
+        }
+
+        /// Registers of a thread that makes its last system call again; the first argument was lost.
+        pub(crate) fn repeating(mut self, first: u64) -> Self {
+            const SYSTEM_CALL: u64 = 4;
+            (self.0.pc, self.0.regs[0]) = (self.0.pc.wrapping_sub(SYSTEM_CALL), first);
+            self
+        }
+
+        /// Address of the instruction that the thread executes next.
+        pub(crate) fn program_counter(self) -> u64 {
+            self.0.pc
+        }
+
+        /// Top of the stack.
+        pub(crate) fn stack(self) -> u64 {
+            self.0.sp
+        }
+
+        /// Result of the last system call.
+        pub(crate) fn result(self) -> i64 {
+            self.0.regs[0] as i64
+        }
+
+        /// The same registers: before it stops the thread, the kernel takes it back to the call that it restarts.
+        pub(crate) fn calling_by_itself(self, _: bool) -> Self {
+            self
+        }
+
+        /// The same registers: the kernel has decided already.
+        pub(crate) fn without_call(self) -> Self {
+            self
+        }
+
+        /// False: a stopped thread is before its call again, or after it.
+        pub(crate) fn is_in_call(self) -> bool {
+            false
+        }
+
+        /// The same registers at another instruction.
+        pub(crate) fn going_to(mut self, address: u64) -> Self {
+            self.0.pc = address;
+            self
+        }
+
+        /// Register in which the code that maps memory marks its success.
+        pub(crate) fn mark(self) -> u64 {
+            self.0.regs[15]
         }
 
         /// `None`: no later stop restarts a call.

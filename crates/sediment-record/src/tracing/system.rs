@@ -138,6 +138,31 @@ pub(crate) fn ignore(signal: Signal) -> Result<(), Errno> {
     unsafe { sigaction(signal, &action) }.map(drop)
 }
 
+/// Address of the own data of a stopped thread of AArch64 (tpidr_el0).
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "of AArch64"))]
+pub(crate) fn thread_data(thread: Pid) -> Result<u64, Errno> {
+    /// NT_ARM_TLS of elf.h.
+    const REGISTERS: libc::c_long = 0x401;
+    let mut data = 0u64;
+    let mut place = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: size_of::<u64>() };
+    // SAFETY: the kernel writes at most this many bytes, into a valid buffer.
+    let done =
+        unsafe { libc::ptrace(libc::PTRACE_GETREGSET as _, thread.as_raw(), REGISTERS, &raw mut place) };
+    Errno::result(done).map(|_| data)
+}
+
+/// Sets the number of the system call that a stopped thread of AArch64 is in; -1 for none.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "of AArch64"))]
+pub(crate) fn set_call(thread: Pid, mut number: i32) -> Result<(), Errno> {
+    /// NT_ARM_SYSTEM_CALL of elf.h.
+    const REGISTERS: libc::c_long = 0x404;
+    let mut place = libc::iovec { iov_base: (&raw mut number).cast(), iov_len: size_of::<i32>() };
+    // SAFETY: the kernel reads this many bytes, from a valid buffer.
+    let done =
+        unsafe { libc::ptrace(libc::PTRACE_SETREGSET as _, thread.as_raw(), REGISTERS, &raw mut place) };
+    Errno::result(done).map(drop)
+}
+
 /// Sends a signal to a thread.
 pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
     // SAFETY: all arguments are numbers. An ended thread needs no signal.

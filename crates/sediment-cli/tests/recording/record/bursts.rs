@@ -2,7 +2,7 @@
 //! `--method call-sites` for a part of the time: in bursts, and for processes that are already running.
 
 use super::call_sites::{record, recorder_of};
-use super::{RecordingFolder, calls, code, err, text};
+use super::{RecordingFolder, calls, code, err, slower, text};
 use libtest_mimic::Trial;
 use sediment_core::profile::Profile;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Vec::new();
     }
     let compiler = [Need::Program("cc")];
@@ -70,7 +70,7 @@ fn recorded_rounds(options: &[&str], rounds: u64) -> (Profile, String) {
 
 /// Calls counted in bursts represent all calls, and a function that is called once is found at any time.
 fn bursts() {
-    let rounds = 60_000_000;
+    let rounds = 60_000_000 / slower();
     let (profile, said) = recorded_rounds(&["--overhead", "20"], rounds);
     assert!(said.contains(" bursts "), "{said}");
     let counted = |from, to| calls(&profile, from, to) as f64;
@@ -88,7 +88,7 @@ fn bursts() {
 
 /// Threads note which functions run close in time, and their calls are counted as exactly as without it.
 fn affinity() {
-    let rounds = 10_000_000;
+    let rounds = 10_000_000 / slower();
     let (profile, _) = recorded_rounds(&["--exact", "--affinity"], rounds);
     let rounds = u128::from(rounds);
     let near = |from: &str, to: &str| {
@@ -127,9 +127,9 @@ fn ours_in(process: u32) -> usize {
 /// The recorder attaches to a process twice: its calls are counted, nothing of ours stays, and it behaves as without a
 /// recorder.
 fn running() {
-    const ROUNDS: u64 = 150_000_000;
+    let rounds = 150_000_000 / slower();
     let shop = RecordingFolder::new();
-    let program = started(&shop, ROUNDS);
+    let program = started(&shop, rounds);
     let id = program.id().to_string();
     for options in [&["--exact"][..], &["--overhead", "30"]] {
         let how = [&["--pid", &id, "--seconds", "0.7"][..], options].concat();
@@ -147,16 +147,16 @@ fn running() {
         }
     }
     let output = program.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stdout), (Some(3), expected(&shop, ROUNDS)));
+    assert_eq!((output.status.code(), output.stdout), (Some(3), expected(&shop, rounds)));
 }
 
 /// SIGKILL ends the recorder while it counts, at several moments: the program goes on.
 fn recorder_is_killed() {
-    const ROUNDS: u64 = 40_000_000;
     const WAIT: Duration = Duration::from_secs(20);
+    let rounds = 40_000_000 / slower();
     let shop = RecordingFolder::new();
     for moment in [20, 120, 180, 240, 300, 600] {
-        let program = started(&shop, ROUNDS);
+        let program = started(&shop, rounds);
         let mut recorder = record(&shop, &["--pid", &program.id().to_string(), "--overhead", "30"], &[])
             .stderr(Stdio::null())
             .spawn()
@@ -171,6 +171,6 @@ fn recorder_is_killed() {
         let begun = Instant::now();
         let output = program.wait_with_output().unwrap();
         assert!(begun.elapsed() < WAIT, "{moment} ms");
-        assert_eq!((output.status.code(), output.stdout), (Some(3), expected(&shop, ROUNDS)), "{moment} ms");
+        assert_eq!((output.status.code(), output.stdout), (Some(3), expected(&shop, rounds)), "{moment} ms");
     }
 }

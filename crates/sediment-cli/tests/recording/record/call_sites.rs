@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Vec::new();
     }
     let compiler = [Need::Program("cc")];
@@ -159,14 +159,30 @@ fn every_kind_of_call_is_counted() {
         let when = format!("{flags:?}");
         let (_, profile) = compare(&shop, &[text(&program)]);
         expect_kinds(&profile, &when);
-        let first = std::fs::read(shop.path().join("recorded.gv")).unwrap();
+        let recorded = || certain(&std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap());
+        let first = recorded();
         // The counts of a killed program are kept. Its last calls may have been in another order.
         let (_, profile) = compare(&shop, &[text(&program), "killed"]);
         expect_kinds(&profile, &when);
         compare(&shop, &[text(&program)]);
-        let again = std::fs::read(shop.path().join("recorded.gv")).unwrap();
-        assert!(first == again, "two recordings of the same work differ, {when}");
+        assert!(first == recorded(), "two recordings of the same work differ, {when}");
     }
+}
+
+/// The profile; on AArch64 the counts of edges that do not depend on where the kernel places libraries, which the dynamic linker
+/// aligns there to more than a page.
+fn certain(profile: &str) -> String {
+    if cfg!(target_arch = "x86_64") {
+        return profile.to_owned();
+    }
+    let edges = profile.lines().filter(|line| line.contains(" -> ") && !line.contains("\"munmap\""));
+    edges
+        .map(|edge| edge.replace(|letter: char| letter == '.' || letter == '=', " "))
+        .map(|edge| {
+            let (names, counts) = edge.split_once('[').unwrap_or_default();
+            format!("{names}{}\n", counts.rsplit(' ').next().unwrap_or_default())
+        })
+        .collect()
 }
 
 fn static_programs_are_counted() {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Vec::new();
     }
     let compiler = [Need::Program("cc")];

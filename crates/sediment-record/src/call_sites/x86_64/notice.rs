@@ -3,11 +3,12 @@
 //! them. At the first notice of a program, before the program itself has run, the thread stops itself by a signal, and
 //! maps the copies of code that the recorder lists. Later it makes no system calls.
 
-use super::counters::{
+use super::writer::{CodeWriter, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RAX, load_shared, offset};
+use crate::call_sites::counters::{
     COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, STOPS_ITSELF, WAITS,
 };
-use super::entrance::LAST_SIGNAL;
-use super::writer::{CodeWriter, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RAX, TooFar, load_shared, offset};
+use crate::call_sites::entrance::LAST_SIGNAL;
+use crate::call_sites::placement::TooFar;
 use nix::libc;
 
 /// Number of repetitions while it waits for the recorder: less than a second.

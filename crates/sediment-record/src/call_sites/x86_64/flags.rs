@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flags that code reads before it writes them.
 
-use super::elf::PlannedFile;
+use crate::call_sites::elf::PlannedFile;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, RflagsBits};
 use std::collections::HashMap;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes machine code for an address, with distances to code and data elsewhere.
 
-use super::counters::SHARED;
-use super::sites::RelocatedCode;
+use crate::call_sites::counters::SHARED;
+use crate::call_sites::placement::TooFar;
+use crate::call_sites::sites::RelocatedCode;
 use std::ops::Range;
 
 /// Machine code for an address.
@@ -17,10 +18,6 @@ pub(super) struct CodeWriter {
 
 /// Position of a short jump's distance, which is not yet known.
 pub(super) struct Hole(usize);
-
-/// Error: a displacement does not reach its target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooFar;
 
 impl CodeWriter {
     pub(super) fn new(room: Range<u64>) -> Self {

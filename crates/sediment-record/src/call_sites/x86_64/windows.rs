@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chooses the bytes to change for an indirect call, and the instructions that move from there to its stub.
 
-use super::elf::PlannedFile;
-use super::frames::{CodeUnit, UnwindTables};
-use super::sites::{
+use super::sweep::{IndirectBranch, Sweep};
+use crate::call_sites::elf::PlannedFile;
+use crate::call_sites::frames::{CodeUnit, UnwindTables};
+use crate::call_sites::sites::{
     CodeAddresses, DirectForm, DirectSite, FastMap, IndirectSite, JUMP, RED_ZONE, RelocatedCode, SlotCallee,
     in_one_page,
 };
-use super::sweep::{IndirectBranch, Sweep};
 use iced_x86::{
     Code, Decoder, DecoderOptions, Encoder, FlowControl, Instruction, InstructionInfoFactory, MemoryOperand,
     Mnemonic, OpKind, Register,
@@ -151,16 +151,13 @@ fn padding(image: &PlannedFile<'_>, address: u64) -> Option<u64> {
     matches!(nothing.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| nothing.next_ip())
 }
 
-/// The bytes that change for an indirect site, from an earlier choice.
-pub(super) struct KeptWindow {
-    pub(super) at: u64,
-    pub(super) window: Range<u64>,
-    pub(super) is_tail: bool,
-}
-
 /// Makes the site at previously chosen bytes, from the file's bytes only; None if no such site is possible there.
-pub(super) fn window_again(image: &PlannedFile<'_>, kept: &KeptWindow) -> Option<IndirectSite> {
-    let KeptWindow { at, ref window, is_tail } = *kept;
+pub(in crate::call_sites) fn window_again(
+    image: &PlannedFile<'_>,
+    at: u64,
+    window: &Range<u64>,
+    is_tail: bool,
+) -> Option<IndirectSite> {
     if window.end - window.start < JUMP || !in_one_page(window) {
         return None;
     }

@@ -2,9 +2,9 @@
 //! Decodes all functions of a file in one pass, and finds the branches that may be sites, and every address that code
 //! may lead to.
 
-use super::elf::PlannedFile;
-use super::frames::{CodeUnit, UnwindTables, landing_pads};
-use super::sites::{DirectForm, RefusedSites};
+use crate::call_sites::elf::PlannedFile;
+use crate::call_sites::frames::{CodeUnit, UnwindTables, landing_pads};
+use crate::call_sites::sites::{DirectForm, RefusedSites};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::ops::Range;
 
