@@ -231,12 +231,6 @@ mod aarch64 {
     use super::{Registers, SystemCall};
 
     impl Registers {
-        /// `None`: the kernel decides before it stops the thread whether a call is restarted, and does not show the
-        /// first argument.
-        pub(crate) fn calling_again(self, _: impl FnOnce() -> bool) -> Option<Self> {
-            None
-        }
-
         /// Registers of a thread that makes its last system call again; the first argument was lost.
         pub(crate) fn repeating(mut self, first: u64) -> Self {
             const SYSTEM_CALL: u64 = 4;
