@@ -269,14 +269,16 @@ pub(super) fn linkage_stubs(
     image: &PlannedFile<'_>,
     slots: &FastMap<u64, SlotCallee>,
 ) -> (Vec<Range<u64>>, FastMap<u64, u64>) {
-    let (step, slot_of): (_, fn(&[u8], u64) -> Option<u64>) =
-        if image.is_aarch64() { (4, slot_of_a64_stub) } else { (8, slot_of_x86_stub) };
+    let is_aarch64 = image.is_aarch64();
+    let step = if is_aarch64 { 4 } else { 8 };
     let (mut sections, mut found) = (Vec::new(), FastMap::default());
     for (start, bytes) in STUBS.iter().filter_map(|name| image.section(name)) {
         sections.push(start..start + bytes.len() as u64);
         for offset in (0..bytes.len()).step_by(step) {
             let at = start + offset as u64;
-            let slot = slot_of(&bytes[offset..], at).filter(|slot| slots.contains_key(slot));
+            let code = &bytes[offset..];
+            let slot = if is_aarch64 { slot_of_a64_stub(code, at) } else { slot_of_x86_stub(code, at) };
+            let slot = slot.filter(|slot| slots.contains_key(slot));
             found.extend(slot.map(|slot| (at, slot)));
         }
     }

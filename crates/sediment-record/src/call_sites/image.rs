@@ -213,7 +213,7 @@ impl ProgramImage {
 
     /// Addresses of the tables by which threads find their counters, if there are any.
     fn tables(&self) -> Vec<u64> {
-        self.rooms().map(MappedRoom::table).filter(|_| machine::TABLE > 0).collect()
+        self.rooms().map(MappedRoom::table).filter(|_| machine::TABLE != 0).collect()
     }
 
     /// Tells a stopped thread its block; `begins_process` if its memory is its own, and has tables of another process.

@@ -161,7 +161,7 @@ fn recorder_is_killed() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(moment));
+        std::thread::sleep(Duration::from_millis(moment * slower().min(10)));
         // At first there is no tracing process, or a child that checks its permissions in the kernel and ends.
         let killed =
             |id: u32| Command::new("kill").args(["-KILL", &id.to_string()]).status().unwrap().success();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--method call-sites`: programs of many kinds behave as without it, and every call is counted.
 
-use super::{RecordingFolder, calls, code, err, firsts, number_of, text};
+use super::{RecordingFolder, calls, code, err, firsts, number_of, slower, text};
 use libtest_mimic::Trial;
 use sediment_core::profile::Profile;
 use std::os::unix::fs::PermissionsExt;
@@ -388,6 +388,7 @@ fn signals_and_seccomp() {
 const RUNS_ON: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -402,11 +403,11 @@ int main(int count, char **words) {
     pthread_t other; pthread_create(&other, 0, thread, 0);
     struct timespec begun, now; clock_gettime(CLOCK_MONOTONIC, &begun);
     do { for (int i = 0; i < 1000; i++) { called(i); through(i); } clock_gettime(CLOCK_MONOTONIC, &now); }
-    while ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 < 1500);
+    while ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 < 1500 * atoi(words[1]));
     over = 1; pthread_join(other, 0);
-    // The call of the pointer has its opcode or not.
+    // The call of the pointer has its opcode (x86-64, AArch64) or not.
     const unsigned char *code = (const unsigned char *)through; int original = 0;
-    for (int i = 0; i < 32; i++) if (code[i] == 0xff) original = 1;
+    for (int i = 0; i < 32; i++) if (code[i] == 0xff || code[i] == 0x3f && code[i + 1] == 0xd6) original = 1;
     printf("well\n"); fprintf(stderr, "code %s\n", original ? "as before" : "changed");
     return 3;
 }
@@ -415,7 +416,10 @@ int main(int count, char **words) {
 fn recording_ends_before() {
     let shop = RecordingFolder::new();
     let program = shop.compile("runs", RUNS_ON, &["-O2"]);
-    let recorded = record(&shop, &["--seconds", "0.7"], &[text(&program)]).output().unwrap();
+    let times = slower().min(10);
+    let seconds = format!("{:.1}", 0.7 * times as f64);
+    let command = [text(&program), &times.to_string()];
+    let recorded = record(&shop, &["--seconds", &seconds], &command).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "well\n", "{}", err(&recorded));
     assert_eq!(code(&recorded), 3, "{}", err(&recorded));
     assert!(err(&recorded).contains("code as before"), "{}", err(&recorded));
@@ -512,7 +516,7 @@ fn recorder_is_killed() {
         let recording = record(&shop, &[], &["sh", "-c", &script]);
         let mut recording = { recording };
         let recording = recording.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(60 + 37 * step % 400));
+        std::thread::sleep(Duration::from_millis((60 + 37 * step % 400) * slower()));
         if let Some(recorder) = recorder_of(recording.id()) {
             let _ = Command::new("kill").args(["-KILL", &recorder.to_string()]).status();
         }

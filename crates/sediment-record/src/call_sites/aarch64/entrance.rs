@@ -25,6 +25,7 @@ const MADVISE: u64 = 233;
 /// Registers that the code uses: arguments and number of system calls, the list, an entry's kind, the file, and the mark
 /// of success.
 const SAVED: [(Register, Register); 6] = [(0, 1), (2, 3), (4, 5), (8, 12), (13, 14), (15, 16)];
+const FIRST: Register = 0;
 const LIST: Register = 12;
 const FILE: Register = 13;
 const OTHER: Register = 14;
@@ -117,7 +118,7 @@ fn map(
     let unopened = code.ahead(CBNZ | OTHER);
     let again = code.bytes.len();
     code.load(0, LIST, 0);
-    let last = code.ahead(CBZ | 0);
+    let last = code.ahead(CBZ | FIRST);
     code.load(1, LIST, 8);
     code.load_of_4(2, LIST, 16);
     code.load_of_4(3, LIST, 20);

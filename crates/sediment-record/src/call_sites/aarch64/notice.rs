@@ -16,6 +16,7 @@ use nix::libc;
 /// Number of repetitions while it waits for the recorder: less than a second.
 const PATIENCE: u64 = 10_000_000;
 
+const FIRST: Register = 0;
 /// Registers that the kernel gets, or that are used here.
 const SAVED: [(Register, Register); 6] = [(16, 17), (14, 15), (8, 30), (4, 5), (2, 3), (0, 1)];
 
@@ -119,7 +120,7 @@ fn map_copies(code: &mut CodeWriter) {
     code.add_number(15, 17, COPIES);
     let again = code.bytes.len();
     code.load(0, 15, 0);
-    let last = code.ahead(CBZ | 0);
+    let last = code.ahead(CBZ | FIRST);
     code.load(1, 15, 8);
     code.number(2, (libc::PROT_READ | libc::PROT_EXEC) as u64);
     code.number(3, (libc::MAP_PRIVATE | libc::MAP_FIXED) as u64);

@@ -330,7 +330,7 @@ fn stubs_note_calls() {
         assert_eq!(number(TO_NOTE), MOST_EVENTS as u32 - 4);
         let event = |nth: u64| EVENTS + EVENT_BYTES * (MOST_EVENTS - nth);
         let offset = |nth: u64| number(event(nth)) - (ROOM + PAGE) as u32;
-        let bytes = (made.noting.indirect[0].0 - made.noting.first[0]) / 2 & !15;
+        let bytes = ((made.noting.indirect[0].0 - made.noting.first[0]) / 2) & !15;
         assert_eq!((offset(1) - made.noting.first[0]) / bytes, 0);
         assert_eq!((offset(4) - made.noting.first[0]) / bytes, 1);
         for nth in [2, 3] {
