@@ -4,7 +4,8 @@
 use super::entrance::{LAST_SIGNAL, Region, RegionKind};
 use super::machine;
 use super::sites::PAGE;
-use crate::tracing::filters::{self, FilteredCall};
+use crate::tracing::filters;
+use crate::tracing::system::FilteredCall;
 use nix::libc;
 
 /// The system calls of the code that maps and unmaps memory, and of the stubs in a program that begins, with harmless arguments where

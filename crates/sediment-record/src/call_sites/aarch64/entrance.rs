@@ -3,7 +3,7 @@
 
 use super::writer::{B, CBNZ, CBZ, CodeWriter, Hole, Register, SVC};
 use crate::call_sites::entrance::{DONE, LAST_SIGNAL, Moment, Region, RegionKind};
-use crate::tracing::filters::FilteredCall;
+use crate::tracing::system::FilteredCall;
 use nix::libc;
 
 /// The call that opens the file.

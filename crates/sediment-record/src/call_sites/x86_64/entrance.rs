@@ -2,7 +2,7 @@
 //! The code that maps the memory of stubs and counters.
 
 use crate::call_sites::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment, Region, RegionKind};
-use crate::tracing::filters::FilteredCall;
+use crate::tracing::system::FilteredCall;
 use nix::libc;
 
 /// The call that opens the file.
