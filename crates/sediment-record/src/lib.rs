@@ -90,7 +90,7 @@ pub enum RecordingTarget {
 }
 
 /// Settings of a recording.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RecordSettings {
     /// Base names or sonames of files whose code is not changed, because it checks itself.
     pub exclude: BTreeSet<String>,
@@ -116,24 +116,6 @@ pub struct RecordSettings {
     pub until: Until,
     /// Ends the recording; the data recorded so far is kept.
     pub stop: Stop,
-}
-
-impl Default for RecordSettings {
-    fn default() -> Self {
-        Self {
-            exclude: BTreeSet::new(),
-            max_memory: None,
-            first_uses: false,
-            overhead: None,
-            exact: false,
-            affinity: false,
-            addresses: false,
-            event: None,
-            frequency: None,
-            until: Until::default(),
-            stop: Stop::default(),
-        }
-    }
 }
 
 /// End of a recording. Every recording ends when the program ends.

@@ -45,7 +45,7 @@ const PRINTED: &[(&str, &str)] = &[
     (
         "collect",
         "package=$(dpkg -S /usr/bin/sort 2>/dev/null | sed 's/:.*//' || :) && \
-         sediment collect ${package:-coreutils} --method breakpoints --json c.json -o c.gv -- /usr/bin/sort cg.out >/dev/null && cat c.json",
+         sediment collect ${package:-coreutils} --method call-sites --json c.json -o c.gv -- /usr/bin/sort cg.out >/dev/null && cat c.json",
     ),
     ("resolve", "sediment resolve bare.gv --debug tool -o named.gv --json"),
     ("resolve", "sediment resolve a.gv --json"),

@@ -19,9 +19,9 @@ pub(crate) fn cases() -> Vec<Trial> {
             counters_of_clang_come_back_from_text,
         ),
         case(
-            "breakpoints_see_executed_lines",
+            "recordings_count_executed_lines",
             &[Need::Program("gcc"), Need::Program("valgrind")],
-            breakpoints_see_executed_lines,
+            recordings_count_executed_lines,
         ),
         case("an_order_becomes_times_of_first_calls", &[], an_order_becomes_times_of_first_calls),
         case("rustc_reads_executions_by_line", &rust, rustc_reads_executions_by_line),
@@ -142,10 +142,10 @@ fn clang_reads_executions_by_line() {
 }
 
 /// Cases of a switch, half of which run, after a jump through a table; a loop; a condition on one line; split-off code.
-const CASES: &str = include_str!("../../../../proofs/inputs/aarch64/cases.c");
+const CASES: &str = include_str!("programs/cases.c");
 
-/// In code without a map of blocks, the executed lines equal callgrind's.
-fn breakpoints_see_executed_lines() {
+/// `record` counts the same lines as a recording by callgrind that is exported.
+fn recordings_count_executed_lines() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("cases.c"), CASES).unwrap();
     for flags in [&["-O2"][..], &["-O1", "-fno-jump-tables"]] {
@@ -157,8 +157,7 @@ fn breakpoints_see_executed_lines() {
             let export =
                 ["export", "recorded", "--binary", "program", "--format", "llvm-sample", "-o", "exact"];
             done(&sediment(folder.path(), &export));
-            let record =
-                ["record", "--method", "breakpoints", "--blocks", "always", "--format", "llvm-sample"];
+            let record = ["record", "--format", "llvm-sample"];
             let words = ["--only", "program", "--", "./program"];
             let recorded = sediment(folder.path(), &[&record[..], &words, argument].concat());
             std::fs::rename(folder.path().join("sediment.prof"), folder.path().join("found")).unwrap();

@@ -21,7 +21,6 @@ pub const X86_64: Isa = Isa {
     ends,
     straight,
     prologue: Some(prologue),
-    ..Isa::UNKNOWN
 };
 
 /// i386 and its 32-bit successors.

@@ -35,7 +35,8 @@ pub(super) fn run(
     let go_on = after.program_counter();
     let length = code(go_on).len() as u64;
     let reaches = |place: u64| moment == Moment::Beginning || machine::reaches(place, go_on);
-    let place = padding(memory, mapped, length, reaches).ok_or(io::ErrorKind::StorageFull)?;
+    let place = padding(memory, mapped, length, reaches)
+        .ok_or_else(|| io::Error::other("no room near its code for the code that maps memory"))?;
     let code = code(place);
     memory.write_all_at(&code, place)?;
     let after = after.without_call();

@@ -177,7 +177,7 @@ fn certain(profile: &str) -> String {
     }
     let edges = profile.lines().filter(|line| line.contains(" -> ") && !line.contains("\"munmap\""));
     edges
-        .map(|edge| edge.replace(|letter: char| letter == '.' || letter == '=', " "))
+        .map(|edge| edge.replace(['.', '='], " "))
         .map(|edge| {
             let (names, counts) = edge.split_once('[').unwrap_or_default();
             format!("{names}{}\n", counts.rsplit(' ').next().unwrap_or_default())

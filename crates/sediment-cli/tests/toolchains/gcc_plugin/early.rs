@@ -247,12 +247,12 @@ pub fn other_recordings_give_the_same(gcc: &'static Compiler) {
     assert_eq!(by_log["rare"], exact["rare"]);
 }
 
-/// Breakpoints find executed code with only the map of statements.
-pub fn breakpoints_count_statements(gcc: &'static Compiler) {
+/// `record --blocks` counts code with only the map of statements.
+pub fn recordings_count_statements(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let flags = ["-O2", "-g", "-w", "-static", &gcc.plugin(), EARLY, "work.c", "-o", "train"];
     gcc.run(folder.path(), gcc.c, &flags);
-    let record = ["record", "--method", "breakpoints", "--blocks", "always", "-o", "b.gv", "--", "./train"];
+    let record = ["record", "--method", "valgrind", "--blocks", "-o", "b.gv", "--", "./train"];
     let recorded = sediment(folder.path(), &record);
     assert_eq!((recorded.stdout, recorded.status.code()), ran(&folder, "train", &[]));
     let profile = read(&folder, "b.gv");

@@ -150,7 +150,7 @@ const OF_NUMBERED: &[OfOne] = &[
     ),
     ("early_ids_of_whatever_functions", early::whatever_functions_get_counters, VALGRIND),
     ("early_ids_by_other_recordings", early::other_recordings_give_the_same, VALGRIND),
-    ("early_ids_by_breakpoints", early::breakpoints_count_statements, &[]),
+    ("early_ids_by_recordings", early::recordings_count_statements, VALGRIND),
     ("early_ids_by_samples", early::samples_give_counters, VALGRIND),
     ("early_ids_by_branch_records", early::branch_records_give_counters, VALGRIND),
     ("early_ids_of_sanitized_units", early::sanitized_units_have_no_ids, &[]),
@@ -252,8 +252,7 @@ const OF_ONE: &[OfOne] = &[
         blocks::samples_tell_what_is_hot,
         &[Need::SharedData("hardware/cycles.perf.data"), Need::SharedData("hardware/callgrind.blocks.out")],
     ),
-    ("breakpoints_find_executed_blocks", recorded::breakpoints_find_executed_blocks, VALGRIND),
-    ("wrong_maps_harm_no_program", recorded::wrong_maps_harm_no_program, VALGRIND),
+    ("recordings_count_blocks", recorded::recordings_count_blocks, VALGRIND),
     ("branch_records_tell_of_blocks", recorded::branch_records_tell_of_blocks, VALGRIND),
     ("sampled_addresses_tell_of_blocks", recorded::sampled_addresses_tell_of_blocks, VALGRIND),
     (
