@@ -322,7 +322,6 @@ pub struct Recording {
     first: HashMap<AddressId, u64>,
     executed: Vec<ExecutedInstruction>,
     straight_runs: Vec<StraightRun>,
-    unwatched: Vec<AddressId>,
     /// Code inside functions is counted by the addresses of samples, because there is nothing better.
     pub counts_by_samples: bool,
     /// True if it has no data on code inside functions other than the executed ones.
@@ -422,7 +421,7 @@ impl Recording {
     }
 
     /// Adds code executed without a jump.
-    pub fn add_straight_run(&mut self, run: StraightRun) {
+    pub(crate) fn add_straight_run(&mut self, run: StraightRun) {
         self.straight_runs.push(run);
     }
 
@@ -430,16 +429,6 @@ impl Recording {
     #[must_use]
     pub fn straight_runs(&self) -> &[StraightRun] {
         &self.straight_runs
-    }
-
-    /// Adds a block whose count is unknown although its function was watched.
-    pub fn add_unwatched(&mut self, begin: AddressId) {
-        self.unwatched.push(begin);
-    }
-
-    /// Beginnings of blocks whose counts are unknown although their functions were watched.
-    pub(crate) fn unwatched(&self) -> &[AddressId] {
-        &self.unwatched
     }
 
     /// True if it already has affinity edges or ranks of first use: the reader has added the order itself, with weights
@@ -500,7 +489,6 @@ impl Recording {
             ..*run
         });
         self.straight_runs.extend(runs);
-        self.unwatched.extend(part.unwatched.iter().map(|begin| here(*begin)));
         self.counts_by_samples &= part.counts_by_samples;
         self.tells_of_executed_functions |= part.tells_of_executed_functions;
         self.samples_taken = self.samples_taken.saturating_add(part.samples_taken);

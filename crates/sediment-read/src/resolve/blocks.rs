@@ -41,13 +41,11 @@ pub(super) fn add(
             true => Vec::new(),
             false => Stretches::of(&evidence, recording, view, label, skipped).sums(),
         };
-        let unwatched: Vec<u64> =
-            evidence.unwatched.iter().filter_map(|spot| view.address_of(spot)).collect();
         if let Some(map) = &map {
             let functions = BlockFunctions { view, label, map };
             let counted = match recording.counts_by_samples {
                 true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
-                false => functions.executed(&stretches, &unwatched, least_runs(recording), skipped),
+                false => functions.executed(&stretches, least_runs(recording), skipped),
             };
             for (key, counted) in counted {
                 add_graph(profile, &key, counted, skipped);
@@ -58,7 +56,6 @@ pub(super) fn add(
                 true => early::CodeEvidence::Sampled(&evidence.samples, least_cost(recording)),
                 false => early::CodeEvidence::Executed(early::ExecutedCode {
                     stretches: &stretches,
-                    unwatched: &unwatched,
                     least: least_runs(recording),
                     of_executed_functions: recording.tells_of_executed_functions,
                 }),
@@ -190,12 +187,11 @@ impl BlockFunctions<'_> {
 
     /// Returns the counts of executed code. The count of a block is the median count of its instructions, because
     /// compilers merge equal instructions of several blocks, and callgrind adds the executions of a linkage stub to the
-    /// call. Blocks that begin at `unwatched` are unknown unless another part of their code has a count. Functions with
+    /// call. Functions with
     /// fewer executions of blocks than `least` get no counts.
     fn executed(
         &self,
         stretches: &[(u64, u64, u128)],
-        unwatched: &[u64],
         least: u128,
         skipped: &mut Skipped,
     ) -> HashMap<FunctionKey, FunctionBlockCounts> {
@@ -224,12 +220,6 @@ impl BlockFunctions<'_> {
         let mut functions: HashMap<FunctionKey, FunctionBlockCounts> =
             instructions.into_iter().map(counted).collect();
         drop_rarely_seen(&mut functions, least, skipped);
-        for address in unwatched {
-            let function = self.at(*address).and_then(|key| functions.get_mut(&key));
-            if let (Some(counted), Some(block)) = (function, self.map.block_at(*address)) {
-                counted.unknown.insert(block);
-            }
-        }
         self.tell(&mut functions, skipped);
         functions
     }

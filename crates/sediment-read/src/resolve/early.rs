@@ -38,8 +38,6 @@ pub(super) enum CodeEvidence<'a> {
 pub(super) struct ExecutedCode<'a> {
     /// Stretches of code, with their counts.
     pub(super) stretches: &'a [(u64, u64, u128)],
-    /// Beginnings of code without a known count.
-    pub(super) unwatched: &'a [u64],
     /// Least number of executions that makes a function's counts evidence.
     pub(super) least: u128,
     /// True if nothing is known about functions without executions.
@@ -151,9 +149,6 @@ fn counts_of_code(
     }
     let mut counts: Vec<Option<u128>> = counts.into_iter().map(Some).collect();
     if let CodeEvidence::Executed(executed) = evidence {
-        for place in executed.unwatched.iter().filter_map(|address| map.at(*address)) {
-            counts[place] = counts[place].filter(|count| *count > 0);
-        }
         if executed.of_executed_functions {
             let names: HashSet<&str> =
                 executed.stretches.iter().filter_map(|(begin, ..)| function_at(view, *begin)).collect();

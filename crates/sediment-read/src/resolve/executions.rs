@@ -12,7 +12,6 @@ pub(super) struct RecordedCode<'a> {
     executed: Vec<&'a ExecutedInstruction>,
     runs: Vec<&'a StraightRun>,
     /// Beginnings of blocks that could not be watched.
-    pub(super) unwatched: Vec<&'a Spot>,
     /// Costs by position.
     pub(super) samples: Vec<(&'a Spot, u128)>,
 }
@@ -30,11 +29,6 @@ pub(super) fn by_dso(recording: &Recording) -> BTreeMap<DsoId, RecordedCode<'_>>
         let to = place(run.to.unwrap_or(run.from)).dso;
         if let Some(dso) = place(run.from).dso.filter(|dso| to == Some(*dso)) {
             all.entry(dso).or_default().runs.push(run);
-        }
-    }
-    for begin in recording.unwatched() {
-        if let Some(dso) = place(*begin).dso {
-            all.entry(dso).or_default().unwatched.push(&place(*begin).spot);
         }
     }
     if recording.counts_by_samples {

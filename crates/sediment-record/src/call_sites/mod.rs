@@ -9,7 +9,7 @@
 //! - `shared`: memory that recorder and programs share; `entrance` says how, `injected` runs the code, `room` finds free memory, `places` chooses among it, `rooms`
 //!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
-//! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
+//! - `supervisor` follows the processes, `system_calls` looks at their calls, `attach` takes on those that run, `release` lets them go
 //! - `trace` has windows of time in which stubs note calls in their order; `sequence` adds the returns between them
 //! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
 //!
@@ -49,6 +49,7 @@ mod start;
 mod stubs;
 mod supervisor;
 mod switch;
+mod system_calls;
 mod tally;
 mod trace;
 mod turns;

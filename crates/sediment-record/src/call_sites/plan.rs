@@ -261,8 +261,7 @@ mod tests {
             .arg(&program)
             .arg(source);
         let Ok(done) = compiler.output() else {
-            assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none(), "a compiler of AArch64 is missing");
-            return;
+            return support::skip("a compiler of AArch64 is missing");
         };
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let bytes = std::fs::read(program).unwrap();

@@ -26,6 +26,24 @@ impl Supervisor<'_> {
         self.detach(threads);
     }
 
+    /// Handles a thread that is about to end. The last thread of a process is detached first, so that its parent is
+    /// notified as soon as it can wait for the process. A pidfd of a traced process is notified while the parent cannot
+    /// wait for it yet.
+    pub(super) fn ends(&mut self, thread: Pid) {
+        self.look_at_slots(thread);
+        let is_last = self.threads.get_mut(&thread).is_some_and(|found| {
+            found.is_ending = true;
+            found.process == thread
+        }) && self.threads.values().filter(|found| found.process == thread).count() == 1;
+        if !is_last {
+            self.go_on(thread, 0);
+        } else if system::resume(thread, Resume::Detach, 0).is_ok() {
+            self.watched.remove(&thread);
+            self.sharing.remove(&thread);
+            self.forget(thread);
+        }
+    }
+
     fn detach(&mut self, threads: Standstill) {
         let mut processes = BTreeSet::new();
         for (thread, status) in threads.stopped {

@@ -33,10 +33,8 @@ use super::trace::CallTrace;
 use crate::tracing::filters;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, ignores, is_limited, process_of,
-    status_field,
+    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, is_limited, process_of, status_field,
 };
-use crate::tracing::rights::has_other_rights;
 use crate::tracing::system::{self, Alarm, Resume, Status};
 use crate::{RecordSettings, RecordingProgress, Until};
 use nix::errno::Errno;
@@ -46,13 +44,9 @@ use nix::unistd::{Pid, geteuid};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -85,7 +79,7 @@ pub(super) struct FollowedThread {
     pub(super) is_ending: bool,
     /// Number of system calls that are still looked at: a program that begins, and a new process, may soon execute a
     /// program with other rights.
-    watched_calls: u16,
+    pub(super) watched_calls: u16,
 }
 
 /// Number of system calls that are looked at, if we are not root: those of a shell up to its first command.
@@ -137,7 +131,7 @@ pub(super) struct Supervisor<'a> {
     short_until: Instant,
     notices: u32,
     /// True if a thread writes to standard output or standard error, if the recording ends then.
-    has_written: bool,
+    pub(super) has_written: bool,
     /// True if filters that programs inherit from us forbid to map memory; None if that is not known yet.
     filters_end_us: Option<bool>,
     pub(super) alarm: Alarm,
@@ -307,7 +301,7 @@ impl<'a> Supervisor<'a> {
             }
             Status::GroupStop => {
                 self.answer(thread);
-                leave_call(thread);
+                self.leave_call(thread);
                 let _ = system::resume(thread, Resume::Listen, 0);
             }
             Status::Trapped if !self.threads.contains_key(&thread) => drop(self.early.insert(thread)),
@@ -336,56 +330,6 @@ impl<'a> Supervisor<'a> {
         let how = if is_watched { Resume::ToSystemCall } else { Resume::Run };
         // If the thread has ended, the next wait reports it.
         let _ = system::resume(thread, how, signal);
-    }
-
-    /// Handles a thread that is about to end. The last thread of a process is detached first, so that its parent is
-    /// notified as soon as it can wait for the process. A pidfd of a traced process is notified while the parent cannot
-    /// wait for it yet.
-    fn ends(&mut self, thread: Pid) {
-        self.look_at_slots(thread);
-        let is_last = self.threads.get_mut(&thread).is_some_and(|found| {
-            found.is_ending = true;
-            found.process == thread
-        }) && self.threads.values().filter(|found| found.process == thread).count() == 1;
-        if !is_last {
-            self.go_on(thread, 0);
-        } else if system::resume(thread, Resume::Detach, 0).is_ok() {
-            self.watched.remove(&thread);
-            self.sharing.remove(&thread);
-            self.forget(thread);
-        }
-    }
-
-    /// Looks at the beginning or end of a system call. True if the thread was detached, because it is about to execute a
-    /// program whose rights it would not get while it is traced.
-    fn looks_at_system_call(&mut self, thread: Pid) -> bool {
-        let Ok(call) = Registers::of(thread).map(Registers::system_call) else { return false };
-        if call.ended {
-            return false;
-        }
-        self.has_written |= self.settings.until == Until::Output && matches!(call.writes_to(), Some(1 | 2));
-        if let Some(found) = self.threads.get_mut(&thread) {
-            found.watched_calls = found.watched_calls.saturating_sub(1);
-        }
-        let Some(path) = call.becomes().filter(|_| !geteuid().is_root()) else { return false };
-        let gets_rights = path_at(thread, path).is_some_and(has_other_rights);
-        if gets_rights && system::resume(thread, Resume::Detach, 0).is_ok() {
-            self.common.skipped.add(Reason::OtherRights, 0, program_of(thread));
-            self.watched.remove(&thread);
-            self.forget(thread);
-        }
-        gets_rights
-    }
-
-    /// As [`Self::call_again`], unless the signal that is about to be delivered ends calls also without tracing, because it
-    /// stops the process.
-    fn call_again_or_not(&self, thread: Pid, signal: i32) {
-        let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
-        if stops && !ignores(thread, signal) {
-            leave_call(thread);
-        } else {
-            machine::threads::call_again(thread, signal);
-        }
     }
 
     /// Follows a new thread or process. Returns it if it has stopped already.
@@ -742,33 +686,4 @@ fn extent(mapped: &[ProcessMapping], of: &ProcessMapping) -> Range<u64> {
 pub(super) fn program_of(process: Pid) -> String {
     std::fs::read_link(format!("/proc/{process}/exe"))
         .map_or_else(|_| status_field(process, "Name").unwrap_or_default(), |path| path.display().to_string())
-}
-
-/// Makes a thread not call the kernel again if its process stops.
-fn leave_call(thread: Pid) {
-    if let Some(changed) = Registers::of(thread).ok().and_then(Registers::called) {
-        let _ = changed.put(thread);
-    }
-}
-
-/// Returns the path at an address in the memory of a stopped thread, as we can open it.
-fn path_at(thread: Pid, address: u64) -> Option<PathBuf> {
-    const LONGEST: usize = 4096;
-    let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
-    let mut bytes = Vec::new();
-    // The path may end just before unmapped memory.
-    while !bytes.contains(&0) && bytes.len() < LONGEST {
-        let at = address + bytes.len() as u64;
-        let mut part = vec![0; 64 - (at % 64) as usize];
-        memory.read_exact_at(&mut part, at).ok()?;
-        bytes.extend(part);
-    }
-    let path = PathBuf::from(OsStr::from_bytes(bytes.split(|byte| *byte == 0).next()?));
-    let folder = if path.is_absolute() { "root" } else { "cwd" };
-    Some(
-        Path::new("/proc")
-            .join(thread.to_string())
-            .join(folder)
-            .join(path.strip_prefix("/").unwrap_or(&path)),
-    )
 }

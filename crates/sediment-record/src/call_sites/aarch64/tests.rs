@@ -229,10 +229,7 @@ fn run(
 fn harness(folder: &Path) -> Option<PathBuf> {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !has("aarch64-linux-gnu-gcc") || !has("qemu-aarch64") {
-        assert!(
-            std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none(),
-            "a compiler or an emulator of AArch64 is missing"
-        );
+        support::skip("a compiler or an emulator of AArch64 is missing");
         return None;
     }
     let (source, program) = (folder.join("harness.c"), folder.join("harness"));
