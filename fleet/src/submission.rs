@@ -109,8 +109,10 @@ impl Submission {
     /// # Errors
     /// Returns errors of the profile reader. Fails if the profile has no function, names no package, contains impossible claims, or has numbers
     /// above [`LARGEST_NUMBER`].
-    pub fn read(bytes: &[u8], named: &Named) -> Result<Self> {
-        let (profile, _skipped) = text::parse(bytes)?;
+    pub fn read(bytes: impl AsRef<[u8]>, named: &Named) -> Result<Self> {
+        let (profile, _skipped) = text::parse(bytes.as_ref())?;
+        // The text of a large profile would take much memory beside its rows.
+        drop(bytes);
         if profile.function_count() == 0 {
             return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no function"));
         }

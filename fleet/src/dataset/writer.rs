@@ -197,8 +197,9 @@ impl Writer {
             let [function, callee] = [row.function, row.callee].map(|at| place(&functions, at));
             Some((SubjectKey::new(row.kind, function?, callee?, place(&details, row.detail)?), row))
         };
-        let rows: Option<Vec<(SubjectKey, ContentsRow)>> = contents.rows().map(key).collect();
-        let rows = rows.ok_or_else(damaged)?;
+        if !contents.rows().all(|row| key(row).is_some()) {
+            return Err(damaged());
+        }
         self.known.insert(identity);
         let next = self.parts.len() as u32;
         let part = (contents.package.clone(), contents.version.clone(), origin.day.0);
@@ -210,7 +211,7 @@ impl Writer {
             source: contents.source.clone(),
         };
         let pending = self.pending.entry(bucket_of(&contents.package)).or_default();
-        for (key, row) in rows {
+        for (key, row) in contents.rows().filter_map(key) {
             let subject = self.dictionary.subject(key) as i32;
             let build_id =
                 row.build_id.and_then(|at| contents.build_ids.get(at as usize)).map(String::as_str);
@@ -424,7 +425,7 @@ impl Writer {
                     Some(number) if *number >= 0 => *number,
                     _ => {
                         let number = next + news.len() as i32;
-                        news.extend(self.dictionary.texts_at(at).map(|texts| (number, texts)));
+                        news.push(at);
                         of_news.push(digest);
                         number
                     }
@@ -434,7 +435,9 @@ impl Writer {
                 self.subject_numbers.extend(numbers);
                 return Ok(());
             }
-            let rows = tables::texts(tables::subjects_schema(), news.into_iter())?;
+            let texts =
+                (next..).zip(news).filter_map(|(number, at)| Some((number, self.dictionary.texts_at(at)?)));
+            let rows = tables::texts(tables::subjects_schema(), texts)?;
             let rows = tables::with_digests(&rows, of_news)?;
             let name = format!("{}/{next:010}-{}.parquet", Table::Subjects.name(), random());
             let file = write_rows(&self.logs.store, name, &rows, None).await?;

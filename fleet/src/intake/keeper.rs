@@ -422,6 +422,7 @@ impl Compaction {
             let added =
                 Contents::from_bytes(&contents).and_then(|contents| writer.add(&contents, &origin, identity));
             added.map_err(|error| error.with_input(format!("segment {number} of the log")))?;
+            drop(contents);
             if writer.is_full() {
                 self.runtime.block_on(writer.commit())?;
             }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bodies with a `Content-Encoding`: gzip and zstd. They are unpacked to at most the size limit of a submission.
 
-use std::borrow::Cow;
 use std::io::Read;
 
 /// Compression of a body.
@@ -30,27 +29,29 @@ impl Packing {
         }
     }
 
-    /// Unpacks bytes; `None` if the result is longer than `limit`.
+    /// Unpacks bytes. Returns the packed bytes again if the result would be longer than `limit`.
     ///
     /// # Errors
     /// Fails if the bytes are not in this format.
-    pub fn unpacked(self, bytes: &[u8], limit: usize) -> std::io::Result<Option<Cow<'_, [u8]>>> {
-        match self {
-            Self::None => Ok((bytes.len() <= limit).then_some(Cow::Borrowed(bytes))),
-            Self::Gzip => whole(flate2::read::MultiGzDecoder::new(bytes), limit),
+    pub fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Result<Vec<u8>, Vec<u8>>> {
+        let unpacked = match self {
+            Self::None if bytes.len() <= limit => return Ok(Ok(bytes)),
+            Self::None => None,
+            Self::Gzip => whole(flate2::read::MultiGzDecoder::new(&bytes[..]), limit)?,
             Self::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::new(bytes)?;
+                let mut decoder = zstd::stream::read::Decoder::new(&bytes[..])?;
                 decoder.window_log_max(WINDOW)?;
-                whole(decoder, limit)
+                whole(decoder, limit)?
             }
-        }
+        };
+        Ok(unpacked.ok_or(bytes))
     }
 }
 
-fn whole(from: impl Read, limit: usize) -> std::io::Result<Option<Cow<'static, [u8]>>> {
+fn whole(from: impl Read, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     from.take(limit as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= limit).then_some(Cow::Owned(bytes)))
+    Ok((bytes.len() <= limit).then_some(bytes))
 }
 
 #[cfg(test)]
@@ -65,9 +66,9 @@ mod tests {
         gzip.write_all(&text).unwrap();
         let zstd = zstd::stream::encode_all(&text[..], 1).unwrap();
         for (packing, packed) in [(Packing::Gzip, gzip.finish().unwrap()), (Packing::Zstd, zstd)] {
-            assert_eq!(packing.unpacked(&packed, text.len()).unwrap().as_deref(), Some(&text[..]));
-            assert_eq!(packing.unpacked(&packed, text.len() - 1).unwrap(), None);
-            assert!(packing.unpacked(&packed[..packed.len() / 2], text.len()).is_err());
+            assert_eq!(packing.unpacked(packed.clone(), text.len()).unwrap(), Ok(text.clone()));
+            assert_eq!(packing.unpacked(packed.clone(), text.len() - 1).unwrap(), Err(packed.clone()));
+            assert!(packing.unpacked(packed[..packed.len() / 2].to_vec(), text.len()).is_err());
         }
         assert_eq!(
             ["gzip", "zstd", "br", ""].map(|value| Packing::parse(value).is_some()),

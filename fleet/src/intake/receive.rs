@@ -23,9 +23,8 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
 use prost::Message as _;
 use sediment_core::{Error, ErrorCode};
-use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -303,31 +302,37 @@ struct Unread {
     shared: Arc<Shared>,
     submitter: String,
     packing: Packing,
-    bytes: Vec<u8>,
+    /// The body until it is read.
+    bytes: Mutex<Vec<u8>>,
     form: Form,
 }
 
 impl Unread {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Unpacks the body, converts it to a profile if necessary, and reads it.
     fn check(&self, limit: usize) -> Result<Vec<Checked>, Fault> {
-        let unpacked =
-            self.packing.unpacked(&self.bytes, limit).map_err(|_| Fault::Refused(Refused::Packing))?;
-        let bytes = unpacked.ok_or(Fault::Refused(Refused::Size))?;
+        let body = std::mem::take(&mut *self.bytes());
+        let bytes = match self.packing.unpacked(body, limit) {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(body)) => {
+                *self.bytes() = body;
+                return Err(Fault::Refused(Refused::Size));
+            }
+            Err(_) => return Err(Fault::Refused(Refused::Packing)),
+        };
         let build_ids = &self.shared.build_ids;
         let profiles = match &self.form {
             Form::Profile => vec![Ok(bytes)],
-            Form::Otlp => {
-                vec![push::profile_of(&bytes, &Service::of_otlp(&bytes), build_ids).map(Cow::Owned)]
-            }
+            Form::Otlp => vec![push::profile_of(&bytes, &Service::of_otlp(&bytes), build_ids)],
             Form::Pprof(service, kind) => {
-                let bytes = push::part_of_form(kind, &bytes);
-                vec![push::profile_of(bytes, service, build_ids).map(Cow::Owned)]
+                vec![push::profile_of(push::part_of_form(kind, &bytes), service, build_ids)]
             }
             Form::Parca => {
-                let profiles = push::of_parca(&bytes).map_err(Fault::Reader)?;
-                let profile =
-                    |(service, bytes): (Service, Vec<u8>)| push::profile_of(&bytes, &service, build_ids);
-                profiles.into_iter().map(|one| profile(one).map(Cow::Owned)).collect()
+                let profiles = push::of_parca(&bytes).map_err(Fault::Reader)?.into_iter();
+                profiles.map(|(service, bytes)| push::profile_of(&bytes, &service, build_ids)).collect()
             }
         };
         let (mut checked, mut fault) = (Vec::new(), None);
@@ -344,10 +349,9 @@ impl Unread {
         }
     }
 
-    fn checked(&self, profile: Cow<'_, [u8]>) -> Result<Checked, Error> {
-        let submission = Submission::read(&profile, &Named::default())?;
+    fn checked(&self, profile: Vec<u8>) -> Result<Checked, Error> {
         let identity = self.shared.keys.identity(&self.submitter, &profile);
-        drop(profile);
+        let submission = Submission::read(profile, &Named::default())?;
         Ok(Checked { identity, contents: Contents::new(submission).encode_to_vec() })
     }
 
@@ -355,7 +359,8 @@ impl Unread {
     async fn check_in_turn(self) -> Result<Vec<Checked>, Fault> {
         let limit = self.shared.settings.size;
         let unread = Arc::new(self);
-        if unread.bytes.len() <= LARGE {
+        let length = unread.bytes().len();
+        if length <= LARGE {
             let _turn = unread.shared.validating.acquire().await;
             match unread.check_elsewhere(limit.min(LARGE)).await {
                 // It is larger without its packing.
@@ -382,8 +387,13 @@ async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, for
     }
     let Received { sender, bytes, packing, _room } = received;
     let is_imported = !matches!(form, Form::Profile);
-    let unread =
-        Unread { shared: Arc::clone(shared), submitter: sender.submitter.clone(), packing, bytes, form };
+    let unread = Unread {
+        shared: Arc::clone(shared),
+        submitter: sender.submitter.clone(),
+        packing,
+        bytes: Mutex::new(bytes),
+        form,
+    };
     let checked = match unread.check_in_turn().await {
         Ok(checked) => checked,
         Err(Fault::Refused(refused)) => return refused.answer(shared),
