@@ -9,9 +9,8 @@
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
 use sediment_core::random::Generator;
-use sediment_fleet::dataset::dictionary::Dictionary;
-use sediment_fleet::dataset::prepared::Prepared;
-use sediment_fleet::dataset::writer::{Writer, prepare};
+use sediment_fleet::dataset::contents::Contents;
+use sediment_fleet::dataset::writer::Writer;
 use sediment_fleet::day::Day;
 use sediment_fleet::secret::Keys;
 use sediment_fleet::submission::{Named, Origin, Submission};
@@ -19,7 +18,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, RwLock};
 
 /// Number of functions of the program, possible calls, versions, days and submitters.
 const FUNCTIONS: u64 = 20_000;
@@ -147,11 +145,11 @@ fn main() {
 /// A profile as rows, with its submitters and identities.
 struct Ready {
     origins: Vec<(Origin, u128)>,
-    prepared: Prepared,
+    contents: Contents,
 }
 
 impl Ready {
-    fn of(made: &Made, prefix: &str, keys: &Keys, copies: u64, dictionary: &RwLock<Dictionary>) -> Self {
+    fn of(made: &Made, prefix: &str, keys: &Keys, copies: u64) -> Self {
         let origin = |copy: u64| {
             let submitter = keys.submitter(&format!("{prefix}{}", made.submitter + copy * SUBMITTERS));
             let identity = keys.identity(&submitter, made.text.as_bytes());
@@ -160,7 +158,7 @@ impl Ready {
             (Origin { submitter, host_class: made.host_class().to_owned(), day }, identity)
         };
         let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
-        Self { origins: (0..copies).map(origin).collect(), prepared: prepare(dictionary, submission) }
+        Self { origins: (0..copies).map(origin).collect(), contents: Contents::new(submission) }
     }
 }
 
@@ -169,20 +167,18 @@ fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut writer = runtime.block_on(Writer::open(place, None)).unwrap();
     let keys = writer.keys().clone();
-    let dictionary = Arc::clone(writer.dictionary());
     let next = AtomicU64::new(0);
     let (sender, receiver) = sync_channel(64);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().unwrap().get() {
             let (sender, next, make, keys) = (sender.clone(), &next, &make, &keys);
-            let dictionary = &dictionary;
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
                         return;
                     }
-                    let ready = Ready::of(&make(number), prefix, keys, copies, dictionary);
+                    let ready = Ready::of(&make(number), prefix, keys, copies);
                     if sender.send((number, ready)).is_err() {
                         return;
                     }
@@ -196,7 +192,7 @@ fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64
             while let Some(ready) = early.remove(&expected) {
                 expected += 1;
                 for (origin, identity) in ready.origins {
-                    writer.add(&ready.prepared, &origin, identity).unwrap();
+                    writer.add(&ready.contents, &origin, identity).unwrap();
                     runtime.block_on(writer.spill()).unwrap();
                 }
                 if expected * copies % 100_000 == 0 {

@@ -8,11 +8,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A body for each number. A changed call makes it a different submission.
+/// A body for each number. A function of another size makes it a different submission.
 fn body(bodies: &[String], number: usize) -> String {
     let text = &bodies[number % bodies.len()];
     let end = text.rfind('}').unwrap();
-    format!("{}\"load\" -> \"load\" [count=1, static={}];\n}}\n", &text[..end], 1 + number / bodies.len())
+    format!("{}\"load\" [size={}];\n}}\n", &text[..end], 1 + number / bodies.len())
 }
 
 /// Sends one submission. Returns the status.

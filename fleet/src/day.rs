@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Day`]: a calendar day, the resolution of time in a dataset.
 
+use chrono::{NaiveDate, TimeDelta};
 use sediment_core::{Error, ErrorCode, Result};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECONDS: u64 = 86_400;
+const FIRST: NaiveDate = NaiveDate::from_ymd_opt(1970, 1, 1).expect("a date");
 
 /// Days since 1 January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,17 +26,14 @@ impl Day {
     /// # Errors
     /// Fails with [`ErrorCode::Usage`] if the text is not a day from 1970 to 9999.
     pub fn parse(text: &str) -> Result<Self> {
-        let number = |part: &str, digits: usize| {
-            let fits = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
-            fits.then(|| part.parse::<i32>().ok()).flatten()
-        };
-        let mut parts = text.splitn(3, '-');
-        let mut next = |digits| parts.next().and_then(|part| number(part, digits));
-        let read = (next(4), next(2), next(2));
-        let (Some(year), Some(month @ 1..=12), Some(day @ 1..=31)) = read else { return Err(no_day(text)) };
-        let found = Self(days(year, month, day));
-        // A day that does not exist in the month has a different text when it is written.
-        if year < 1970 || found.to_string() != text { Err(no_day(text)) } else { Ok(found) }
+        let days = text.parse::<NaiveDate>().ok().map(|date| (date - FIRST).num_days());
+        let found = days.and_then(|days| u32::try_from(days).ok()).map(|days| Self(days as i32));
+        // The text may have been written in another way, for example with a month of one digit.
+        found.filter(|found| found.to_string() == text).ok_or_else(|| {
+            Error::new(ErrorCode::Usage, "not a day")
+                .with_found(text.as_bytes())
+                .with_hint("a day is YYYY-MM-DD, from 1970 on")
+        })
     }
 
     /// Rejects a day after tomorrow, because then a clock is wrong.
@@ -51,30 +50,12 @@ impl Day {
     }
 }
 
-fn no_day(text: &str) -> Error {
-    Error::new(ErrorCode::Usage, "not a day")
-        .with_found(text.as_bytes())
-        .with_hint("a day is YYYY-MM-DD, from 1970 on")
-}
-
-/// Days from 1 January 1970. Years begin in March here, so that the leap day is the last day.
-fn days(year: i32, month: i32, day: i32) -> i32 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0 + 719_468;
-        let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-        write!(f, "{:04}-{month:02}-{day:02}", era * 400 + year_of_era + carry)
+        match FIRST.checked_add_signed(TimeDelta::days(self.0.into())) {
+            Some(date) => date.fmt(f),
+            None => write!(f, "day {}", self.0),
+        }
     }
 }
 

@@ -5,6 +5,10 @@
 
 mod commands;
 
+/// Programs that parse with many threads are faster with it, and it returns freed memory to the system.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use clap::Parser as _;
 use std::io::Write as _;
 use std::process::ExitCode;

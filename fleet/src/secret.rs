@@ -117,6 +117,16 @@ impl Keys {
         digest.iter().take(16).fold(0, |number, byte| (number << 8) | u128::from(*byte))
     }
 
+    /// Digest of a subject's texts, by which writers find it in a dataset. Strangers cannot find two subjects with the same digest.
+    #[must_use]
+    pub fn subject(&self, texts: &[Option<&str>; 8]) -> i128 {
+        // No text contains the byte 255, so a missing text differs from all texts.
+        let parts = texts.map(|text| text.map_or(&[255][..], str::as_bytes));
+        let parts: Vec<&[u8]> = std::iter::once(&b"subject"[..]).chain(parts).collect();
+        // 120 bits are fewer than 38 digits.
+        self.digest(&parts).iter().take(15).fold(0, |number, byte| (number << 8) | i128::from(*byte))
+    }
+
     /// Digest that a dataset stores, to detect a different secret.
     #[must_use]
     pub fn check(&self, dataset: &str) -> String {

@@ -4,9 +4,9 @@
 use crate::day::Day;
 use sediment_core::profile::merge::into_shares;
 use sediment_core::profile::rows::{ProfileRow, RowKind, rows};
-use sediment_core::profile::{Profile, SHARE_TOTAL, text};
+use sediment_core::profile::{FunctionIndex, Profile, SHARE_TOTAL, text};
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Numbers of a submission are below this limit, so they fit 18 decimal digits. Sums of fewer than 10^10 numbers fit the engines' 28 digits.
 pub const LARGEST_NUMBER: u128 = 1_000_000_000_000_000_000;
@@ -109,15 +109,20 @@ impl Submission {
     /// # Errors
     /// Returns errors of the profile reader. Fails if the profile has no function, names no package, contains impossible claims, or has numbers
     /// above [`LARGEST_NUMBER`].
-    pub fn read(bytes: &[u8], named: &Named) -> Result<Self> {
-        let (profile, _skipped) = text::parse(bytes)?;
+    pub fn read(bytes: impl AsRef<[u8]>, named: &Named) -> Result<Self> {
+        let (profile, _skipped) = text::parse(bytes.as_ref())?;
+        // The text of a large profile would take much memory beside its rows.
+        drop(bytes);
         if profile.function_count() == 0 {
             return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no function"));
         }
+        let had_counters = profile.counters_total > 0;
+        let profile = into_shares(profile)?;
+        let rows = rows(&profile);
         let (package, version) = match (&named.package, &named.version) {
             (Some(package), Some(version)) => (package.clone(), version.clone()),
             (package, version) => {
-                let (found, its_version) = package_of(&profile)?;
+                let (found, its_version) = package_of(&profile, &rows)?;
                 (package.clone().unwrap_or(found), version.clone().unwrap_or(its_version))
             }
         };
@@ -128,10 +133,7 @@ impl Submission {
                 )));
             }
         }
-        check_names(&profile)?;
-        let had_counters = profile.counters_total > 0;
-        let profile = into_shares(profile)?;
-        let rows = rows(&profile);
+        check_names(&profile, &rows)?;
         check_claims(&profile, &rows)?;
         let sums = Sums::of(&rows);
         let beyond = rows.iter().any(|row| row.weight.is_some_and(|weight| weight >= LARGEST_NUMBER));
@@ -152,9 +154,14 @@ fn refused(message: &str) -> Error {
     Error::new(ErrorCode::Damaged, message.to_owned())
 }
 
+/// The functions of a profile: each has one row of this kind.
+fn functions(rows: &[ProfileRow]) -> impl Iterator<Item = FunctionIndex> {
+    rows.iter().filter(|row| row.kind == RowKind::Function).filter_map(|row| row.function)
+}
+
 /// Rejects sizes and recorder names that cannot be real. The reader already leaves out long names of functions and libraries.
-fn check_names(profile: &Profile) -> Result<()> {
-    let sizes = profile.functions().into_iter().filter_map(|function| profile.facts(function).size);
+fn check_names(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
+    let sizes = functions(rows).filter_map(|function| profile.facts(function).size);
     if sizes.max().is_some_and(|size| size > LARGEST_FUNCTION) {
         return Err(refused("a function is larger than 1 GiB"));
     }
@@ -204,15 +211,18 @@ fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
 }
 
 /// Name and version of the package with most functions; if several have equally many, the first.
-fn package_of(profile: &Profile) -> Result<(String, String)> {
-    let mut functions: BTreeMap<&str, usize> = BTreeMap::new();
-    for function in profile.functions() {
-        let dso = profile.key(function).dso.as_ref().and_then(|label| profile.dsos().get(label));
-        if let Some(package) = dso.and_then(|dso| dso.package.as_deref()) {
-            *functions.entry(package).or_default() += 1;
+fn package_of(profile: &Profile, rows: &[ProfileRow]) -> Result<(String, String)> {
+    let mut of_labels: HashMap<&str, usize> = HashMap::new();
+    for label in functions(rows).filter_map(|function| profile.key(function).dso.as_deref()) {
+        *of_labels.entry(label).or_default() += 1;
+    }
+    let mut of_packages: BTreeMap<&str, usize> = BTreeMap::new();
+    for (label, count) in of_labels {
+        if let Some(package) = profile.dsos().get(label).and_then(|dso| dso.package.as_deref()) {
+            *of_packages.entry(package).or_default() += count;
         }
     }
-    let most = functions.iter().max_by_key(|(package, count)| (**count, std::cmp::Reverse(**package)));
+    let most = of_packages.iter().max_by_key(|(package, count)| (**count, std::cmp::Reverse(**package)));
     let (package, _) = most.ok_or_else(|| {
         Error::new(ErrorCode::NotInProfile, "the profile names no package")
             .with_hint("`sediment collect` writes profiles that do; else give --package and --version")

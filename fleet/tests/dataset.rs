@@ -232,9 +232,9 @@ fn what_is_forgotten_is_gone() {
 /// Names of functions in the tables.
 fn names(dataset: &str) -> BTreeSet<String> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let dictionary = runtime.block_on(async { Dataset::open(dataset).await.unwrap().dictionary().await });
-    let dictionary = dictionary.unwrap();
-    (0..).map_while(|number| dictionary.function_at(number)).map(|key| key.name.to_owned()).collect()
+    let names = runtime.block_on(async { Dataset::open(dataset).await.unwrap().names(None).await });
+    let names = names.unwrap();
+    (0..).map_while(|number| names.function_at(number)).map(|key| key.name.to_owned()).collect()
 }
 
 fn names_of(profile: &Profile) -> BTreeSet<String> {

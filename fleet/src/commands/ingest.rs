@@ -5,9 +5,8 @@
 use clap::Args;
 use nix::time::ClockId;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_fleet::dataset::dictionary::Dictionary;
-use sediment_fleet::dataset::prepared::Prepared;
-use sediment_fleet::dataset::writer::{Added, Writer, is_to_be_tried_again, prepare};
+use sediment_fleet::dataset::contents::Contents;
+use sediment_fleet::dataset::writer::{Added, Writer, is_to_be_tried_again};
 use sediment_fleet::day::Day;
 use sediment_fleet::say::warning;
 use sediment_fleet::secret::Keys;
@@ -17,7 +16,6 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 /// Number of submissions after which the added ones are committed to the dataset.
@@ -79,7 +77,7 @@ struct Read {
     spent: Duration,
     had_counters: bool,
     /// The file is already in the dataset.
-    prepared: Result<Option<Prepared>>,
+    contents: Result<Option<Contents>>,
 }
 
 /// Data about the dataset for the threads that parse.
@@ -87,7 +85,6 @@ struct Context {
     keys: Keys,
     named: Named,
     known: HashSet<u128>,
-    dictionary: Arc<RwLock<Dictionary>>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -110,7 +107,6 @@ fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
         keys: writer.keys().clone(),
         named: Named { package: options.package.clone(), version: options.version.clone() },
         known: writer.known().clone(),
-        dictionary: Arc::clone(writer.dictionary()),
     };
     let begun = Instant::now();
     let mut told = Told::default();
@@ -138,7 +134,7 @@ fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
                 expected += 1;
                 let path =
                     inputs.get(read.at).map(|input| input.path.display().to_string()).unwrap_or_default();
-                read.prepared = read.prepared.map_err(|error| error.with_input(path));
+                read.contents = read.contents.map_err(|error| error.with_input(path));
                 add(&mut writer, read, options.keep_going, &mut told)?;
                 runtime.block_on(writer.spill())?;
                 if expected % COMMIT == 0 {
@@ -167,12 +163,12 @@ fn read(at: usize, input: &Input, context: &Context) -> Read {
         bytes: 0,
         spent: Duration::ZERO,
         had_counters: false,
-        prepared: Ok(None),
+        contents: Ok(None),
     };
     let bytes = match std::fs::read(&input.path) {
         Ok(bytes) => bytes,
         Err(error) => {
-            read.prepared = Err(Error::new(ErrorCode::Io, error.to_string()));
+            read.contents = Err(Error::new(ErrorCode::Io, error.to_string()));
             return read;
         }
     };
@@ -184,9 +180,9 @@ fn read(at: usize, input: &Input, context: &Context) -> Read {
     let begun = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
     let submission = Submission::read(&bytes, &context.named);
     read.spent = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun);
-    read.prepared = submission.map(|submission| {
+    read.contents = submission.map(|submission| {
         read.had_counters = submission.had_counters;
-        Some(prepare(&context.dictionary, submission))
+        Some(Contents::new(submission))
     });
     read
 }
@@ -198,8 +194,8 @@ fn processor_time(of: ClockId) -> Duration {
 
 fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Result<()> {
     told.parsing += read.spent;
-    let prepared = match read.prepared {
-        Ok(Some(prepared)) => prepared,
+    let contents = match read.contents {
+        Ok(Some(contents)) => contents,
         Ok(None) => {
             told.duplicates += 1;
             return Ok(());
@@ -212,7 +208,7 @@ fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Re
         Err(error) => return Err(error),
     };
     told.counters += usize::from(read.had_counters);
-    match writer.add(&prepared, &read.origin, read.identity)? {
+    match writer.add(&contents, &read.origin, read.identity)? {
         Added::New => {
             told.added += 1;
             told.bytes += read.bytes;

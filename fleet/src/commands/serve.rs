@@ -48,7 +48,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     receive_timeout: u64,
     /// Memory for submissions during their receipt, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 96)]
+    #[arg(long, value_name = "MIB", default_value_t = 48)]
     memory: usize,
     /// Maximum number of connections
     #[arg(long, value_name = "COUNT", default_value_t = 512)]

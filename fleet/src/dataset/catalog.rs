@@ -5,7 +5,7 @@
 //! A commit adds one new file to the log, completely or not at all. If two writers try the same commit, the store decides which one succeeds.
 
 use super::store::Store;
-use super::tables::{self, WEIGHT};
+use super::tables::{self, DIGEST, WEIGHT};
 use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use deltalake_core::kernel::transaction::{
     CommitBuilder, CommitProperties, TableReference, TransactionError,
@@ -459,7 +459,7 @@ fn column(name: &str, of: &ArrowType) -> StructField {
         ArrowType::Int64 => DataType::Primitive(PrimitiveType::Long),
         ArrowType::Boolean => DataType::Primitive(PrimitiveType::Boolean),
         ArrowType::Date32 => DataType::Primitive(PrimitiveType::Date),
-        // Weights are the only decimals.
+        other if *other == DIGEST => DataType::decimal(38, 0).unwrap_or(DataType::LONG),
         other if *other == WEIGHT => DataType::decimal(18, 0).unwrap_or(DataType::LONG),
         _ => DataType::Primitive(PrimitiveType::String),
     };

@@ -2,7 +2,10 @@
 //! `fsck`: checks that all files of a snapshot exist and are not damaged.
 
 use super::catalog::Table;
-use super::{Dataset, tables};
+use super::dictionary::Names;
+use super::{Dataset, each_batch, tables};
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::datatypes::Int32Type;
 use sediment_core::Result;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
@@ -24,31 +27,42 @@ pub async fn check(place: &str) -> Result<Checked> {
     let dataset = Dataset::open(place).await?;
     let mut checked = Checked::default();
     let mut identities = HashSet::new();
-    for table in Table::ALL {
-        for file in dataset.of(table) {
-            let batches = match dataset.rows(&[file], &table.schema()).await {
-                Ok(batches) => batches,
-                Err(error) => {
-                    checked.faults.push(error.to_string());
-                    continue;
+    let (mut names, mut next) = (Names::default(), 0);
+    for file in Table::ALL.iter().flat_map(|table| dataset.of(*table).iter().map(move |file| (*table, file)))
+    {
+        let (table, file) = file;
+        let (before, mut rows) = (checked.faults.len(), 0);
+        let (faults, schema) = (&mut checked.faults, table.schema());
+        let read = each_batch(&dataset.store, file, &schema, None, |batch| {
+            rows += batch.num_rows() as u64;
+            match table {
+                Table::Submissions => {
+                    let all = (0..batch.num_rows()).filter_map(|row| tables::text_at(&batch, 11, row));
+                    if !all.map(str::to_owned).all(|identity| identities.insert(identity)) {
+                        faults.push(format!("{}: a submission occurs twice", file.name));
+                    }
                 }
-            };
-            let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-            let before = checked.faults.len();
-            if file.rows > 0 && rows as u64 != file.rows {
+                Table::Subjects => {
+                    for number in batch.column(0).as_primitive::<Int32Type>().values() {
+                        if *number != next {
+                            faults.push(format!("{}: subject {number} instead of {next}", file.name));
+                        }
+                        next = number + 1;
+                    }
+                    names.read(&batch)?;
+                }
+                _ => {}
+            }
+            Ok(())
+        });
+        match read.await {
+            Err(error) => checked.faults.push(error.to_string()),
+            Ok(()) if file.rows > 0 && rows != file.rows => {
                 checked.faults.push(format!("{}: {rows} rows instead of {}", file.name, file.rows));
             }
-            for batch in batches.iter().filter(|_| table == Table::Submissions) {
-                let all = (0..batch.num_rows()).filter_map(|row| tables::text_at(batch, 11, row));
-                if !all.map(str::to_owned).all(|identity| identities.insert(identity)) {
-                    checked.faults.push(format!("{}: a submission occurs twice", file.name));
-                }
-            }
-            checked.sound += usize::from(checked.faults.len() == before);
+            Ok(()) => {}
         }
-    }
-    if let Err(error) = dataset.dictionary().await {
-        checked.faults.push(error.to_string());
+        checked.sound += usize::from(checked.faults.len() == before);
     }
     Ok(checked)
 }

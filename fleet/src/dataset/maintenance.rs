@@ -6,17 +6,20 @@
 
 use super::catalog::{Committed, FORGOTTEN, File, Log, Table, by_batch};
 use super::store::Store;
-use super::{Dataset, Logs, name_in_bucket, no_dataset, random, rows, tables, write};
+use super::tables::{self, ParquetBytes};
+use super::{Dataset, Logs, each_batch, name_in_bucket, no_dataset, random, write, write_rows};
 use crate::day::Day;
-use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Date32Type, Int32Type};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum bytes of batches that are combined, because they are unpacked in memory.
+/// Maximum bytes of batches that are combined, because the new files are in memory until they are complete.
 const JOINED: u64 = 64 << 20;
+/// Maximum number of names in files that are combined.
+const NAMES_JOINED: u64 = 1 << 20;
 /// Facts without submissions that are older than this belong to a writer that was ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -102,12 +105,15 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
             .with_hint("give --submitter, --before or both"));
     }
     let mut logs = open(place).await?;
-    let dictionary = logs.dataset()?.dictionary().await?;
     let submitter = match &what.submitter {
         None => None,
-        Some(key) => Some(dictionary.find_submitter(key).ok_or_else(|| {
-            Error::new(ErrorCode::NotFound, format!("no submitter has the key {key}")).with_input(place)
-        })?),
+        Some(key) => {
+            let keys = logs.dataset()?.submitters().await?;
+            let number = keys.iter().position(|known| known == key).map(|number| number as i32);
+            Some(number.ok_or_else(|| {
+                Error::new(ErrorCode::NotFound, format!("no submitter has the key {key}")).with_input(place)
+            })?)
+        }
     };
     let mut done = Rewritten::default();
     let mut tries = 0;
@@ -149,9 +155,10 @@ async fn meant(
     before: Option<Day>,
 ) -> Result<HashSet<i32>> {
     let mut found = HashSet::new();
-    for batch in rows(store, &[file], &tables::submissions_schema()).await? {
+    let schema = tables::only(&tables::submissions_schema(), &["submission", "submitter", "day"]);
+    each_batch(store, file, &schema, None, |batch| {
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
-        let days = batch.column(5).as_primitive::<Date32Type>().values();
+        let days = batch.column(2).as_primitive::<Date32Type>().values();
         for ((number, who), day) in numbers(0).iter().zip(numbers(1)).zip(days) {
             if submitter.is_none_or(|submitter| submitter == *who)
                 && before.is_none_or(|before| *day < before.0)
@@ -159,7 +166,9 @@ async fn meant(
                 found.insert(*number);
             }
         }
-    }
+        Ok(())
+    })
+    .await?;
     Ok(found)
 }
 
@@ -186,29 +195,32 @@ async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
         logs.refresh().await?;
         let used = used_subjects(&logs.dataset()?).await?;
         let old = logs.subjects.files();
-        let all: Vec<&File> = old.iter().collect();
-        let (mut batches, mut count) = (Vec::new(), 0);
-        for batch in rows(&logs.store, &all, &tables::subjects_schema()).await? {
-            let numbers = batch.column(0).as_primitive::<Int32Type>().values();
-            let marked = batch.column(9).as_boolean();
-            let has_name = |row: usize| (2..9).any(|column| !batch.column(column).is_null(row));
-            let marks: BooleanArray = numbers
-                .iter()
-                .enumerate()
-                .map(|(row, number)| {
-                    let is_unused = !used.get(*number as usize).copied().unwrap_or(false);
-                    let was_marked = !marked.is_null(row) && marked.value(row);
-                    Some(is_unused && if is_blank { was_marked } else { has_name(row) })
-                })
-                .collect();
-            count += marks.true_count();
-            batches.push(tables::forgotten(&batch, marks, is_blank)?);
+        let schema = tables::subjects_schema();
+        let (mut new, mut count) = (ParquetBytes::new(&schema)?, 0);
+        for file in &old {
+            each_batch(&logs.store, file, &schema, None, |batch| {
+                let numbers = batch.column(0).as_primitive::<Int32Type>().values();
+                let marked = batch.column(9).as_boolean();
+                let has_name = |row: usize| (2..9).any(|column| !batch.column(column).is_null(row));
+                let marks: BooleanArray = numbers
+                    .iter()
+                    .enumerate()
+                    .map(|(row, number)| {
+                        let is_unused = !used.get(*number as usize).copied().unwrap_or(false);
+                        let was_marked = !marked.is_null(row) && marked.value(row);
+                        Some(is_unused && if is_blank { was_marked } else { has_name(row) })
+                    })
+                    .collect();
+                count += marks.true_count();
+                new.add(&tables::forgotten(&batch, marks, is_blank)?)
+            })
+            .await?;
         }
         if count == 0 && !is_blank {
             return Ok(0);
         }
         let name = format!("{}/{:010}-{}.parquet", Table::Subjects.name(), 0, random());
-        let file = write(&logs.store, name, &batches, None).await?;
+        let file = write(&logs.store, name, new, None).await?;
         logs.store.settle()?;
         if logs.subjects.commit(&[file], &old, None).await? == Committed::Done {
             return Ok(old.len());
@@ -219,18 +231,21 @@ async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
 /// True if rows of a snapshot contain this subject's number.
 async fn used_subjects(dataset: &Dataset) -> Result<Vec<bool>> {
     let mut used = Vec::new();
+    let schema = tables::only(&tables::facts_schema(), &["subject"]);
     for file in [Table::Facts, Table::Blocks].iter().flat_map(|table| dataset.of(*table)) {
-        let bytes = dataset.store.read(&file.name).await?;
-        let found = tables::subjects_of(bytes, |subject| {
-            let subject = subject as usize;
-            if used.len() <= subject {
-                used.resize(subject + 1, false);
+        each_batch(&dataset.store, file, &schema, None, |batch| {
+            for subject in batch.column(0).as_primitive::<Int32Type>().values() {
+                let subject = *subject as usize;
+                if used.len() <= subject {
+                    used.resize(subject + 1, false);
+                }
+                if let Some(place) = used.get_mut(subject) {
+                    *place = true;
+                }
             }
-            if let Some(place) = used.get_mut(subject) {
-                *place = true;
-            }
-        });
-        found.map_err(|error| error.with_input(file.name.clone()))?;
+            Ok(())
+        })
+        .await?;
     }
     Ok(used)
 }
@@ -239,28 +254,18 @@ async fn used_subjects(dataset: &Dataset) -> Result<Vec<bool>> {
 async fn forget_key(logs: &mut Logs, number: i32) -> Result<usize> {
     loop {
         let old = logs.submitters.files();
-        let all: Vec<&File> = old.iter().collect();
-        let kept = rows(&logs.store, &all, &tables::submitters_schema()).await?;
-        let keys: Vec<(i32, String)> = kept.iter().flat_map(keys_of).collect();
+        let keys = logs.dataset()?.submitters().await?;
         let gone = format!("forgotten-{number}");
-        let rows = keys
-            .iter()
-            .map(|(at, key)| (*at, [Some(if *at == number { gone.as_str() } else { key.as_str() })]));
+        let rows =
+            (0..).zip(&keys).map(|(at, key)| (at, [Some(if at == number { gone.as_str() } else { key })]));
         let rows = tables::texts(tables::submitters_schema(), rows)?;
         let name = format!("{}/{:010}-{}.parquet", Table::Submitters.name(), 0, random());
-        let file = write(&logs.store, name, &[rows], None).await?;
+        let file = write_rows(&logs.store, name, &rows, None).await?;
         logs.store.settle()?;
         if logs.submitters.commit(&[file], &old, None).await? == Committed::Done {
             return Ok(old.len());
         }
     }
-}
-
-fn keys_of(batch: &RecordBatch) -> Vec<(i32, String)> {
-    let numbers = batch.column(0).as_primitive::<Int32Type>().values();
-    let texts =
-        (0..batch.num_rows()).map(|row| tables::text_at(batch, 1, row).unwrap_or_default().to_owned());
-    numbers.iter().copied().zip(texts).collect()
 }
 
 /// The batches to combine: the smallest, up to a total size.
@@ -312,35 +317,24 @@ async fn replace(
             buckets.entry(bucket_in(&file.name)).or_default().push(file);
         }
         for (bucket, files) in buckets {
-            let kept = without_numbers(
-                rows(&store, &files, &table.schema()).await?,
-                "submission",
-                without,
-                &mut done,
-            )?;
-            if !kept.is_empty() {
+            let kept = without_submissions(&store, &files, table, without, &mut done.rows).await?;
+            if kept.rows() > 0 {
                 let files = written.entry(table).or_default();
                 let name = name_in_bucket(table, bucket, &batch, files.len());
-                files.push(write(&store, name, &kept, Some(&batch)).await?);
+                files.push(write(&store, name, kept, Some(&batch)).await?);
             }
         }
     }
     let of = |table| written.get(&table).map_or(&[][..], Vec::as_slice);
     let (new_facts, new_blocks) = (of(Table::Facts), of(Table::Blocks));
     let all: Vec<&File> = submissions.iter().collect();
-    let before = done.rows;
-    let kept = without_numbers(
-        rows(&store, &all, &tables::submissions_schema()).await?,
-        "submission",
-        without,
-        &mut done,
-    )?;
-    done.submissions = done.rows - before;
+    let kept = without_submissions(&store, &all, Table::Submissions, without, &mut done.submissions).await?;
+    done.rows += done.submissions;
     let mut new_submissions = Vec::new();
-    if !kept.is_empty() {
+    if kept.rows() > 0 {
         let name =
             format!("{}/{batch}-{}-{}.parquet", Table::Submissions.name(), new_facts.len(), new_blocks.len());
-        new_submissions.push(write(&store, name, &kept, Some(&batch)).await?);
+        new_submissions.push(write(&store, name, kept, Some(&batch)).await?);
     }
     store.settle()?;
     let begun = SystemTime::now();
@@ -373,46 +367,56 @@ fn bucket_in(name: &str) -> u64 {
     folder.and_then(|bucket| bucket.parse().ok()).unwrap_or(0)
 }
 
-fn without_numbers(
-    batches: Vec<RecordBatch>,
-    column: &str,
+/// The rows of files, without those of some submissions. Adds the number of removed rows.
+async fn without_submissions(
+    store: &Store,
+    files: &[&File],
+    table: Table,
     without: Option<&HashSet<i32>>,
-    done: &mut Rewritten,
-) -> Result<Vec<RecordBatch>> {
-    let mut kept = Vec::new();
-    for batch in batches {
-        let batch = match without {
-            None => batch,
-            Some(without) => {
-                let column = batch.column_by_name(column).ok_or_else(|| defect(&"no submission"))?;
-                let numbers = column.as_primitive::<Int32Type>().values();
-                let stays: BooleanArray =
-                    numbers.iter().map(|number| Some(!without.contains(number))).collect();
-                done.rows += (stays.len() - stays.true_count()) as u64;
-                filter_record_batch(&batch, &stays).map_err(|error| defect(&error))?
-            }
-        };
-        if batch.num_rows() > 0 {
-            kept.push(batch);
-        }
+    removed: &mut u64,
+) -> Result<ParquetBytes> {
+    let mut kept = ParquetBytes::new(&table.schema())?;
+    for file in files {
+        each_batch(store, file, &table.schema(), None, |batch| {
+            let Some(without) = without else { return kept.add(&batch) };
+            let column = batch.column_by_name("submission").ok_or_else(|| defect(&"no submission"))?;
+            let numbers = column.as_primitive::<Int32Type>().values();
+            let stays: BooleanArray = numbers.iter().map(|number| Some(!without.contains(number))).collect();
+            *removed += (stays.len() - stays.true_count()) as u64;
+            kept.add(&filter_record_batch(&batch, &stays).map_err(|error| defect(&error))?)
+        })
+        .await?;
     }
     Ok(kept)
 }
 
-/// Combines the files of subjects or submitters.
+/// Combines small files of subjects or submitters. Files with consecutive numbers are combined, because the order of files is that of the numbers.
 async fn join_numbers(log: &mut Log, table: Table, store: &Store, files: usize) -> Result<usize> {
+    let mut joined = 0;
     loop {
-        let old = log.files();
-        if old.len() < files.max(2) {
-            return Ok(0);
+        let (old, mut rows) = (log.files(), 0);
+        let runs = old.chunk_by(|_, next| {
+            rows += next.rows;
+            let is_of_run = rows <= NAMES_JOINED;
+            if !is_of_run {
+                rows = next.rows;
+            }
+            is_of_run
+        });
+        let Some(old) = runs.filter(|run| run.len() >= files.max(2)).max_by_key(|run| run.len()) else {
+            return Ok(joined);
+        };
+        let mut new = ParquetBytes::new(&table.schema())?;
+        for file in old {
+            each_batch(store, file, &table.schema(), None, |batch| new.add(&batch)).await?;
         }
-        let all: Vec<&File> = old.iter().collect();
-        let rows = rows(store, &all, &table.schema()).await?;
-        let name = format!("{}/{:010}-{}.parquet", table.name(), 0, random());
-        let file = write(store, name, &rows, None).await?;
+        let first = old.first().map_or("", |file| file.stem().split('-').next().unwrap_or_default());
+        let file = write(store, format!("{}/{first}-{}.parquet", table.name(), random()), new, None).await?;
         store.settle()?;
+        let count = old.len();
+        let old = old.to_vec();
         if log.commit(&[file], &old, None).await? == Committed::Done {
-            return Ok(old.len());
+            joined += count;
         }
     }
 }

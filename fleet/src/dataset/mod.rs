@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Dataset`]: submissions as rows in Parquet files, in a folder or an object store. Delta tables list the files.
 //!
-//! [`catalog`] is the log of a table, [`tables`] defines the columns, and [`dictionary`] assigns numbers to subjects and submitters. [`prepared`] is a
-//! submission with these numbers, and [`writer`] adds it. [`maintenance`] combines, forgets and removes files; [`check`] is `fsck`.
+//! [`catalog`] is the log of a table, [`tables`] defines the columns, and [`dictionary`] contains names of subjects. [`contents`] are
+//! the rows of a submission, and [`writer`] adds them. [`maintenance`] combines, forgets and removes files; [`check`] is `fsck`.
 //!
 //! A commit of submissions is a batch: its facts and blocks are committed first, its submissions last. The facts of a batch count only if its submissions
 //! are committed, so a submission is in all tables or in none. Batches are also replaced by a single commit.
 
 pub mod catalog;
 pub mod check;
+pub mod contents;
 pub mod dictionary;
 pub mod maintenance;
-pub mod prepared;
 pub mod store;
 pub mod submissions;
 pub mod tables;
@@ -20,15 +20,26 @@ pub mod writer;
 use crate::day::Day;
 use crate::secret::{self, Keys};
 use catalog::{File, Log, PROPERTY_CHECK, PROPERTY_DATASET, PROPERTY_SCHEMA, SCHEMA, Table, by_batch};
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
-use dictionary::Dictionary;
+use datafusion::arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{
+    DefaultParquetFileReaderFactory, ParquetFileReaderFactory as _,
+};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use dictionary::Names;
+use futures::StreamExt as _;
+use parquet::arrow::arrow_reader::{ArrowPredicateFn, RowFilter};
+use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStream};
+use parquet::arrow::{ParquetRecordBatchStreamBuilder, ProjectionMask};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use tables::ParquetBytes;
 
 /// Folder of a dataset for tables that are written for a query of a cluster, and removed afterwards.
 pub(crate) const LENT: &str = "queries";
@@ -127,68 +138,109 @@ impl Dataset {
         self.of(table).iter().filter(is_meant).collect()
     }
 
-    /// Rows of files.
+    /// Names of the subjects whose numbers are marked; without marks, all names.
     ///
     /// # Errors
     /// Fails if a file is missing or damaged, or if the store fails.
-    pub async fn rows(&self, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-        rows(&self.store, files, schema).await
+    pub async fn names(&self, only: Option<Vec<bool>>) -> Result<Names> {
+        let (mut names, only) = (Names::default(), only.map(Arc::new));
+        let schema = tables::subjects_schema();
+        self.each_subject(&schema, only.as_ref(), |batch| names.read(&batch)).await?;
+        Ok(names)
     }
 
-    /// All subjects and submitters.
+    /// Passes on rows of subjects, some at a time, in the order of their numbers.
+    pub(crate) async fn each_subject(
+        &self,
+        schema: &SchemaRef,
+        only: Option<&Arc<Vec<bool>>>,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        // File names begin with the first number in the file.
+        for file in self.of(Table::Subjects) {
+            each_batch(&self.store, file, schema, only, &mut each).await?;
+        }
+        Ok(())
+    }
+
+    /// Keys of all submitters, by number.
     ///
     /// # Errors
     /// Fails if a file is missing or damaged, or if the store fails.
-    pub async fn dictionary(&self) -> Result<Dictionary> {
-        let mut dictionary = Dictionary::default();
-        // File names begin with the first number in the file.
-        for file in self.of(Table::Subjects) {
-            let schema = tables::subjects_schema();
-            each_batch(&self.store, file, &schema, |batch| dictionary.read_subjects(&batch)).await?;
-        }
+    pub async fn submitters(&self) -> Result<Vec<String>> {
+        let mut keys = Vec::new();
         for file in self.of(Table::Submitters) {
-            let schema = tables::submitters_schema();
-            each_batch(&self.store, file, &schema, |batch| dictionary.read_submitters(&batch)).await?;
+            each_batch(&self.store, file, &tables::submitters_schema(), None, |batch| {
+                let key = |row| tables::text_at(&batch, 1, row).unwrap_or_default().to_owned();
+                keys.extend((0..batch.num_rows()).map(key));
+                Ok(())
+            })
+            .await?;
         }
-        Ok(dictionary)
+        Ok(keys)
     }
 }
 
-/// Passes on the rows of a file, some at a time.
+/// Passes on the columns of a schema of a file's rows, some at a time. With marks, only the rows of marked subjects.
 async fn each_batch(
     store: &Store,
     file: &File,
     schema: &SchemaRef,
-    each: impl FnMut(RecordBatch) -> Result<()>,
+    only: Option<&Arc<Vec<bool>>>,
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let bytes = store.read(&file.name).await?;
-    tables::each_batch(bytes, schema, each).map_err(|error| error.with_input(file.name.clone()))
+    let named = |error: Error| error.with_input(file.name.clone());
+    let failed = |error: parquet::errors::ParquetError| named(tables::damaged(&error));
+    let place = PartitionedFile::new(store.full(&file.name)?.to_string(), file.bytes);
+    let reader: Box<dyn AsyncFileReader> = DefaultParquetFileReaderFactory::new(store.inner())
+        .create_reader(0, place, None, &ExecutionPlanMetricsSet::new())
+        .map_err(|error| named(Error::new(ErrorCode::Io, error.to_string())))?;
+    let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(failed)?;
+    let mut batches = rows_of(builder, schema, only).map_err(failed)?.boxed();
+    while let Some(batch) = batches.next().await {
+        let batch = tables::fit(&batch.map_err(failed)?, schema).map_err(named)?;
+        each(batch).map_err(named)?;
+    }
+    Ok(())
 }
 
-async fn rows(store: &Store, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-    let mut batches = Vec::new();
-    for file in files {
-        let add = |batch| {
-            batches.push(batch);
-            Ok(())
-        };
-        each_batch(store, file, schema, add).await?;
-    }
-    Ok(batches)
+/// The columns of a schema, with marks only of marked subjects.
+fn rows_of(
+    builder: ParquetRecordBatchStreamBuilder<Box<dyn AsyncFileReader>>,
+    schema: &SchemaRef,
+    only: Option<&Arc<Vec<bool>>>,
+) -> parquet::errors::Result<ParquetRecordBatchStream<Box<dyn AsyncFileReader>>> {
+    let columns = schema.fields().iter().map(|field| field.name().as_str());
+    let projection = ProjectionMask::columns(builder.parquet_schema(), columns);
+    let subjects = ProjectionMask::columns(builder.parquet_schema(), ["subject"]);
+    let builder = builder.with_projection(projection).with_batch_size(8192);
+    let Some(only) = only.cloned() else { return builder.build() };
+    let is_marked = move |batch: RecordBatch| {
+        let numbers = batch.column(0).as_primitive::<Int32Type>().values().iter();
+        let marks = numbers.map(|number| Some(only.get(*number as usize).copied().unwrap_or(false)));
+        Ok(marks.collect::<BooleanArray>())
+    };
+    builder
+        .with_row_filter(RowFilter::new(vec![Box::new(ArrowPredicateFn::new(subjects, is_marked))]))
+        .build()
 }
 
 /// Writes a new file, which is not in a log yet.
-async fn write(store: &Store, name: String, batches: &[RecordBatch], batch: Option<&str>) -> Result<File> {
-    let Some(first) = batches.first() else {
-        return Err(Error::new(ErrorCode::EmptyInput, "no rows to write"));
-    };
-    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-    let bytes = tables::parquet_of(&first.schema(), batches)?;
+async fn write(store: &Store, name: String, rows: ParquetBytes, batch: Option<&str>) -> Result<File> {
+    let count = rows.rows();
+    let bytes = rows.finish()?;
     let size = bytes.len() as u64;
     store.create(&name, bytes).await?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let written = now.map_or(0, |since| since.as_millis() as i64);
-    Ok(File { name, batch: batch.map(str::to_owned), bytes: size, rows, written })
+    Ok(File { name, batch: batch.map(str::to_owned), bytes: size, rows: count, written })
+}
+
+/// Writes a new file of these rows.
+async fn write_rows(store: &Store, name: String, rows: &RecordBatch, batch: Option<&str>) -> Result<File> {
+    let mut bytes = ParquetBytes::new(&rows.schema())?;
+    bytes.add(rows)?;
+    write(store, name, bytes, batch).await
 }
 
 /// The logs of all tables of a dataset.

@@ -58,7 +58,7 @@ impl Submissions {
                 found.read(&batch, selection);
                 Ok(())
             };
-            each_batch(&dataset.store, file, &schema, read).await?;
+            each_batch(&dataset.store, file, &schema, None, read).await?;
         }
         match found.rows.is_empty() {
             false => Ok(found),

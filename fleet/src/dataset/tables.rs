@@ -6,16 +6,15 @@
 use super::dictionary::Words;
 use crate::submission::Sums;
 use datafusion::arrow::array::{
-    Array as _, ArrayRef, AsArray as _, BooleanArray, Date32Builder, Decimal128Builder, DictionaryArray,
-    Int32Array, Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
-    new_null_array,
+    Array as _, ArrayRef, AsArray as _, BooleanArray, Date32Builder, Decimal128Array, Decimal128Builder,
+    DictionaryArray, Int32Array, Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray,
+    StringBuilder, new_null_array,
 };
 use datafusion::arrow::compute::{cast, nullif};
-use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use sediment_core::{Error, ErrorCode, Result};
@@ -23,6 +22,9 @@ use std::sync::Arc;
 
 /// Decimal digits of a weight. Its sum in the engines has 10 more.
 pub const WEIGHT: DataType = DataType::Decimal128(18, 0);
+
+/// Digits of the digests of subjects.
+pub const DIGEST: DataType = DataType::Decimal128(38, 0);
 
 /// Column that marks subjects whose numbers must not be assigned again, because their names are being forgotten.
 pub const FORGOTTEN: &str = "forgotten";
@@ -88,7 +90,15 @@ pub fn subjects_schema() -> SchemaRef {
         text("callee_file"),
         text("detail"),
         Field::new(FORGOTTEN, DataType::Boolean, true),
+        Field::new("digest", DIGEST, true),
     ]))
+}
+
+/// The columns of a schema with these names.
+#[must_use]
+pub fn only(schema: &SchemaRef, names: &[&str]) -> SchemaRef {
+    let fields = names.iter().filter_map(|name| schema.field_with_name(name).ok().cloned());
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Columns of submitters.
@@ -132,9 +142,9 @@ pub fn submitter_bit(submitter: i32) -> i64 {
 #[derive(Default)]
 pub struct Facts {
     subject: Vec<i32>,
-    weight: Vec<Option<i64>>,
+    weight: Int64Builder,
     first: Int64Builder,
-    build_id: Vec<Option<i32>>,
+    build_id: Int32Builder,
     build_ids: WordColumn,
     /// Values that consecutive rows share, with the number of these rows.
     shared: Vec<(Shared, usize)>,
@@ -156,8 +166,7 @@ impl WordColumn {
         self.last as i32
     }
 
-    fn column(&self, numbers: impl Iterator<Item = Option<i32>>) -> Result<ArrayRef> {
-        let numbers: Int32Array = numbers.collect();
+    fn column(&self, numbers: Int32Array) -> Result<ArrayRef> {
         let words: Vec<&str> = (0..).map_while(|number| self.words.get(number)).collect();
         let words = Arc::new(StringArray::from_iter_values(words));
         let column = DictionaryArray::try_new(numbers, words).map_err(|error| arrow(&error))?;
@@ -175,13 +184,13 @@ impl Facts {
     /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.weight.len()
+        self.subject.len()
     }
 
     /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.weight.is_empty()
+        self.subject.is_empty()
     }
 
     /// Adds a row.
@@ -194,9 +203,9 @@ impl Facts {
         build_id: Option<&str>,
     ) {
         self.subject.push(subject);
-        self.weight.push(weight);
+        self.weight.append_option(weight);
         self.first.append_option(first);
-        self.build_id.push(build_id.map(|id| self.build_ids.number(id)));
+        self.build_id.append_option(build_id.map(|id| self.build_ids.number(id)));
         match self.shared.last_mut() {
             Some((last, rows)) if last.is_of(shared) => *rows += 1,
             _ => self.shared.push((shared.clone(), 1)),
@@ -222,11 +231,9 @@ impl Facts {
     /// # Errors
     /// Fails if the columns do not fit, which would be a bug.
     pub fn finish(&mut self) -> Result<RecordBatch> {
-        let Self { subject, weight, mut first, build_id, build_ids, shared } = std::mem::take(self);
-        let mut weights = Decimal128Builder::with_capacity(weight.len()).with_data_type(WEIGHT);
-        for weight in weight {
-            weights.append_option(weight.map(i128::from));
-        }
+        let Self { subject, mut weight, mut first, mut build_id, build_ids, shared } = std::mem::take(self);
+        let weight = weight.finish().unary::<_, Decimal128Type>(i128::from);
+        let weight = weight.with_precision_and_scale(18, 0).map_err(|error| arrow(&error))?;
         let (mut host_classes, mut sources) = (WordColumn::default(), WordColumn::default());
         let ints = |of: fn(&Shared) -> i32| -> ArrayRef {
             Arc::new(Int32Array::from_iter_values(repeated(
@@ -235,19 +242,18 @@ impl Facts {
         };
         let bits = shared.iter().map(|(one, rows)| (submitter_bit(one.submitter), *rows));
         let text = |words: &mut WordColumn, of: fn(&Shared) -> &str| {
-            let numbers: Vec<_> =
-                shared.iter().map(|(one, rows)| (Some(words.number(of(one))), *rows)).collect();
-            words.column(repeated(numbers.into_iter()))
+            let numbers: Vec<_> = shared.iter().map(|(one, rows)| (words.number(of(one)), *rows)).collect();
+            words.column(Int32Array::from_iter_values(repeated(numbers.into_iter())))
         };
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int32Array::from(subject)),
-            Arc::new(weights.finish()),
+            Arc::new(weight),
             Arc::new(first.finish()),
             ints(|one| one.submission),
             ints(|one| one.submitter),
             Arc::new(Int64Array::from_iter_values(repeated(bits))),
             text(&mut host_classes, |one| &one.host_class)?,
-            build_ids.column(build_id.into_iter())?,
+            build_ids.column(build_id.finish())?,
             text(&mut sources, |one| &one.source)?,
         ];
         // In memory each word of a column is stored once; in files, columns have the types of facts_schema().
@@ -392,66 +398,87 @@ pub fn forgotten(subjects: &RecordBatch, marks: BooleanArray, is_blank: bool) ->
     RecordBatch::try_new(subjects.schema(), columns).map_err(|error| arrow(&error))
 }
 
-/// Calls a function for each subject in a file of facts or blocks. Reads only the column of subjects.
+/// Subjects with digests.
 ///
 /// # Errors
-/// Fails if the file is damaged.
-pub fn subjects_of(bytes: bytes::Bytes, mut each: impl FnMut(i32)) -> Result<()> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    let column = ProjectionMask::columns(reader.parquet_schema(), ["subject"]);
-    for batch in reader.with_projection(column).build().map_err(|error| damaged(&error))? {
-        let batch = batch.map_err(|error| arrow(&error))?;
-        batch.column(0).as_primitive::<Int32Type>().values().iter().for_each(|subject| each(*subject));
-    }
-    Ok(())
+/// Fails if the columns do not fit, which would be a bug.
+pub fn with_digests(subjects: &RecordBatch, digests: Vec<i128>) -> Result<RecordBatch> {
+    let digests = Decimal128Array::from(digests).with_precision_and_scale(38, 0);
+    let mut columns = subjects.columns().to_vec();
+    columns.truncate(10);
+    columns.push(Arc::new(digests.map_err(|error| arrow(&error))?));
+    RecordBatch::try_new(subjects.schema(), columns).map_err(|error| arrow(&error))
 }
 
-/// Writes batches as a Parquet file.
-///
-/// # Errors
-/// Fails if a batch does not have the schema, which would be a bug.
-pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>> {
-    let level = ZstdLevel::try_new(1).map_err(|error| damaged(&error))?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_max_row_group_row_count(Some(GROUP))
-        // Shares are nearly all different, so a dictionary would not help.
-        .set_column_dictionary_enabled("weight".into(), false)
-        .set_created_by("sediment-fleet".to_owned())
-        .build();
-    // The file does not contain the types of columns in memory.
-    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new_with_options(&mut bytes, Arc::clone(schema), options)
-        .map_err(|error| damaged(&error))?;
-    for batch in batches {
-        writer.write(batch).map_err(|error| damaged(&error))?;
-    }
-    writer.close().map_err(|error| damaged(&error))?;
-    Ok(bytes)
+/// A Parquet file that grows by batches. Only its compressed bytes are in memory.
+pub struct ParquetBytes {
+    writer: ArrowWriter<Vec<u8>>,
+    rows: u64,
 }
 
-/// Passes on the batches of a Parquet file, with the columns of the schema.
+impl ParquetBytes {
+    /// An empty file.
+    ///
+    /// # Errors
+    /// Fails if the schema is not possible in Parquet, which would be a bug.
+    pub fn new(schema: &SchemaRef) -> Result<Self> {
+        let level = ZstdLevel::try_new(1).map_err(|error| damaged(&error))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_max_row_group_row_count(Some(GROUP))
+            // Shares and digests are nearly all different, so a dictionary would not help.
+            .set_column_dictionary_enabled("weight".into(), false)
+            .set_column_dictionary_enabled("digest".into(), false)
+            .set_created_by("sediment-fleet".to_owned())
+            .build();
+        // The file does not contain the types of columns in memory.
+        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let writer = ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(schema), options);
+        Ok(Self { writer: writer.map_err(|error| damaged(&error))?, rows: 0 })
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// Fails if the rows do not have the schema, which would be a bug.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.rows += batch.num_rows() as u64;
+        self.writer.write(batch).map_err(|error| damaged(&error))
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Errors
+    /// Fails if the rows cannot be encoded, which would be a bug.
+    pub fn finish(self) -> Result<Vec<u8>> {
+        self.writer.into_inner().map_err(|error| damaged(&error))
+    }
+}
+
+impl std::fmt::Debug for ParquetBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetBytes").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// The batch with the columns of a schema.
 ///
 /// # Errors
-/// Fails if the file is damaged, or lacks a required column. Returns the errors of `each`.
-pub fn each_batch(
-    bytes: bytes::Bytes,
-    schema: &SchemaRef,
-    mut each: impl FnMut(RecordBatch) -> Result<()>,
-) -> Result<()> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    for batch in reader.with_batch_size(8192).build().map_err(|error| damaged(&error))? {
-        let batch = batch.map_err(|error| arrow(&error))?;
-        let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
-            Some(column) => cast(column, field.data_type()),
-            // An earlier version did not have this column.
-            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
-        });
-        let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
-        each(RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))?)?;
-    }
-    Ok(())
+/// Fails if it lacks a required column.
+pub fn fit(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+        Some(column) => cast(column, field.data_type()),
+        // An earlier version did not have this column.
+        None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+    });
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))
 }
 
 /// A value in a column of texts.
@@ -461,7 +488,7 @@ pub fn text_at(batch: &RecordBatch, column: usize, row: usize) -> Option<&str> {
     (!column.is_null(row)).then(|| column.as_string::<i32>().value(row))
 }
 
-fn damaged(error: &parquet::errors::ParquetError) -> Error {
+pub(super) fn damaged(error: &parquet::errors::ParquetError) -> Error {
     Error::new(ErrorCode::Damaged, format!("not a table of a dataset: {error}"))
 }
 

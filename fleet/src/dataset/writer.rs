@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Writer`]: adds submissions to a dataset. [`Writer::commit`] makes all added submissions part of it at once.
 //!
-//! Several programs can write at the same time. Separate commits assign the numbers of subjects, submitters and submissions before a file contains them.
-//! If another writer's commit comes first, the numbers are assigned again.
+//! Until rows are written to a file, they contain positions: the writer's own numbers of subjects, submitters and submissions. Separate commits then assign
+//! the numbers of the dataset. Several programs can write at the same time: if another writer's commit comes first, the numbers are looked up again.
 
 use super::catalog::{Committed, FORGOTTEN, File, Table};
-use super::dictionary::{Dictionary, Moved};
+use super::contents::{Contents, ContentsRow};
+use super::dictionary::{Dictionary, SubjectKey, Words};
 use super::maintenance::is_late;
-use super::prepared::Prepared;
 use super::tables::{self, Facts, Shared, SubmissionRow};
-use super::{Dataset, Logs, bucket_of, name_in_bucket, random, rows, write as write_file};
+use super::{Dataset, Logs, bucket_of, each_batch, name_in_bucket, random, write_rows};
 use crate::secret::Keys;
-use crate::submission::{LARGEST_NUMBER, Origin, Submission};
+use crate::submission::{LARGEST_NUMBER, Origin};
+use datafusion::arrow::array::{Array as _, AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::{Decimal128Type, Int32Type};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::SystemTime;
 
 /// Rows that a bucket collects before they are written to a file.
 const ROWS_OF_FILE: usize = 2_000_000;
 /// Rows that all buckets together collect.
 const ROWS_AT_ONCE: usize = 5_000_000;
+/// Names that are kept for the next submissions.
+pub const NAMES: usize = 250_000;
+/// Rows after which a writer with little memory should commit.
+const ROWS_OF_COMMIT: usize = 1_000_000;
 /// Maximum number of attempts to reserve numbers, if other writers come first.
 const TRIES: usize = 1000;
 /// Number in commits of submitters: the number of the next submission.
@@ -33,8 +38,13 @@ pub struct Writer {
     logs: Logs,
     id: String,
     keys: Keys,
-    dictionary: Arc<RwLock<Dictionary>>,
     known: HashSet<u128>,
+    dictionary: Dictionary,
+    /// Numbers of the first subjects in the dictionary; the others have none yet.
+    subject_numbers: Vec<i32>,
+    submitters: Words,
+    submitter_numbers: Vec<i32>,
+    submission_numbers: Vec<i32>,
     /// Name of the next commit.
     batch: String,
     pending: BTreeMap<u64, Pending>,
@@ -43,10 +53,7 @@ pub struct Writer {
     parts: HashMap<(String, String, i32), u32>,
     rows: usize,
     written: BTreeMap<Table, Vec<File>>,
-    next_submission: i32,
-    /// Submissions below this number have their final number.
-    numbered: i32,
-    /// How often names were forgotten when the dictionary was read.
+    /// How often names were forgotten when the first number was looked up.
     forgotten: Option<i64>,
 }
 
@@ -103,23 +110,23 @@ impl Writer {
     pub async fn open(place: &str, secret: Option<&Path>) -> Result<Self> {
         let (logs, keys) = Logs::open_or_create(place, secret).await?;
         let dataset = logs.dataset()?;
-        let dictionary = Arc::new(RwLock::new(dataset.dictionary().await?));
-        let next_submission = next_submission(&logs).await?;
         let forgotten = logs.submissions.number(FORGOTTEN).await?;
         let mut writer = Self {
             id: dataset.id.clone(),
             logs,
             keys,
-            dictionary,
             known: HashSet::new(),
+            dictionary: Dictionary::default(),
+            subject_numbers: Vec::new(),
+            submitters: Words::default(),
+            submitter_numbers: Vec::new(),
+            submission_numbers: Vec::new(),
             batch: random(),
             pending: BTreeMap::new(),
             submissions: Vec::new(),
             parts: HashMap::new(),
             rows: 0,
             written: BTreeMap::new(),
-            next_submission,
-            numbered: next_submission,
             forgotten,
         };
         let files: Vec<&File> = dataset.of(Table::Submissions).iter().collect();
@@ -153,23 +160,15 @@ impl Writer {
         &self.known
     }
 
-    /// Numbers of all subjects, for preparing submissions.
-    #[must_use]
-    pub fn dictionary(&self) -> &Arc<RwLock<Dictionary>> {
-        &self.dictionary
-    }
-
-    /// Looks up the subjects of a submission, so that it can be added.
-    #[must_use]
-    pub fn prepare(&self, submission: Submission) -> Prepared {
-        prepare(&self.dictionary, submission)
-    }
-
     async fn identities(&self, files: &[&File]) -> Result<Vec<u128>> {
         let mut found = Vec::new();
-        for batch in rows(&self.logs.store, files, &tables::submissions_schema()).await? {
-            let texts = (0..batch.num_rows()).filter_map(|row| tables::text_at(&batch, 11, row));
-            found.extend(texts.filter_map(|text| u128::from_str_radix(text, 16).ok()));
+        let schema = tables::only(&tables::submissions_schema(), &["identity"]);
+        for file in files {
+            each_batch(&self.logs.store, file, &schema, None, |batch| {
+                found.extend(identities_of(&batch, 0));
+                Ok(())
+            })
+            .await?;
         }
         Ok(found)
     }
@@ -177,28 +176,46 @@ impl Writer {
     /// Adds a submission. The identity is a digest of its bytes.
     ///
     /// # Errors
-    /// Fails if there are no more numbers for submissions.
-    pub fn add(&mut self, prepared: &Prepared, origin: &Origin, identity: u128) -> Result<Added> {
-        if !self.known.insert(identity) {
+    /// Fails if the contents are damaged.
+    pub fn add(&mut self, contents: &Contents, origin: &Origin, identity: u128) -> Result<Added> {
+        if self.known.contains(&identity) {
             return Ok(Added::Duplicate);
         }
-        let number = self.next_submission;
-        self.next_submission = number.checked_add(1).ok_or_else(used_up)?;
-        let next = self.parts.len() as u32;
-        let part = (prepared.package.clone(), prepared.version.clone(), origin.day.0);
-        let part = *self.parts.entry(part).or_insert(next);
-        let mut dictionary = write(&self.dictionary);
-        let shared = Shared {
-            submission: number,
-            submitter: dictionary.submitter(&origin.submitter),
-            host_class: origin.host_class.clone(),
-            source: prepared.source.clone(),
+        let damaged = || Error::new(ErrorCode::Damaged, "not the rows of a submission");
+        let dictionary = &mut self.dictionary;
+        let numbers = |words: &mut Words, own: &[String]| -> Vec<u32> {
+            own.iter().map(|word| words.number(word)).collect()
         };
-        let pending = self.pending.entry(bucket_of(&prepared.package)).or_default();
-        for fact in &prepared.facts {
-            let subject = fact.subject(&mut dictionary, prepared.epoch);
-            let build_id = fact.build_id.and_then(|id| prepared.build_ids.get(id)).map(String::as_str);
-            if fact.is_of_blocks {
+        let functions = numbers(&mut dictionary.functions, &contents.functions);
+        let details = numbers(&mut dictionary.details, &contents.details);
+        let place = |places: &[u32], at: Option<u32>| match at {
+            None => Some(None),
+            Some(at) => places.get(at as usize).copied().map(Some),
+        };
+        let key = |row: Option<ContentsRow>| {
+            let row = row?;
+            let [function, callee] = [row.function, row.callee].map(|at| place(&functions, at));
+            Some((SubjectKey::new(row.kind, function?, callee?, place(&details, row.detail)?), row))
+        };
+        if !contents.rows().all(|row| key(row).is_some()) {
+            return Err(damaged());
+        }
+        self.known.insert(identity);
+        let next = self.parts.len() as u32;
+        let part = (contents.package.clone(), contents.version.clone(), origin.day.0);
+        let part = *self.parts.entry(part).or_insert(next);
+        let shared = Shared {
+            submission: self.submissions.len() as i32,
+            submitter: self.submitters.number(&origin.submitter) as i32,
+            host_class: origin.host_class.clone(),
+            source: contents.source.clone(),
+        };
+        let pending = self.pending.entry(bucket_of(&contents.package)).or_default();
+        for (key, row) in contents.rows().filter_map(key) {
+            let subject = self.dictionary.subject(key) as i32;
+            let build_id =
+                row.build_id.and_then(|at| contents.build_ids.get(at as usize)).map(String::as_str);
+            if row.kind.is_of_blocks() {
                 let key = BlockKey {
                     subject,
                     submitter: shared.submitter,
@@ -206,29 +223,35 @@ impl Writer {
                     host_class: shared.host_class.clone(),
                     build_id: build_id.map(str::to_owned),
                     source: shared.source.clone(),
-                    unit: prepared.block_unit.clone(),
+                    unit: contents.block_unit.clone(),
                 };
-                pending.add_block(&shared, key, fact.weight);
+                pending.add_block(&shared, key, row.weight);
             } else {
-                pending.facts.add(&shared, subject, fact.weight, fact.first, build_id);
+                pending.facts.add(&shared, subject, row.weight, row.first, build_id);
             }
         }
-        self.rows += prepared.facts.len();
+        self.rows += contents.len();
         self.submissions.push(SubmissionRow {
             shared,
-            package: prepared.package.clone(),
-            version: prepared.version.clone(),
+            package: contents.package.clone(),
+            version: contents.version.clone(),
             day: origin.day.0,
-            arch: prepared.arch.clone(),
-            total: prepared.total,
-            inputs: prepared.inputs,
-            functions: prepared.functions as i64,
+            arch: contents.arch.clone(),
+            total: contents.total,
+            inputs: contents.inputs,
+            functions: contents.functions.len() as i64,
             identity,
-            sums: prepared.sums,
-            block_unit: prepared.block_unit.clone(),
-            nameless: prepared.nameless.clone(),
+            sums: contents.sums(),
+            block_unit: contents.block_unit.clone(),
+            nameless: contents.nameless.clone(),
         });
         Ok(Added::New)
+    }
+
+    /// True if a commit now would keep the memory of the writer small.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.rows >= ROWS_OF_COMMIT || self.dictionary.len() >= NAMES && !self.submissions.is_empty()
     }
 
     /// Writes files for buckets that have collected many rows. The next commit makes them part of the dataset.
@@ -274,10 +297,15 @@ impl Writer {
         let of = |table| written.get(&table).map_or(&[][..], Vec::as_slice);
         let (facts, blocks) = (of(Table::Facts), of(Table::Blocks));
         let batch = std::mem::replace(&mut self.batch, random());
-        let rows = tables::submissions(&std::mem::take(&mut self.submissions))?;
+        let mut rows = std::mem::take(&mut self.submissions);
+        for row in &mut rows {
+            row.shared.submission = number_at(&self.submission_numbers, row.shared.submission);
+            row.shared.submitter = number_at(&self.submitter_numbers, row.shared.submitter);
+        }
+        let rows = tables::submissions(&rows)?;
         let name = format!("{}/{batch}-{}-{}.parquet", Table::Submissions.name(), facts.len(), blocks.len());
         let store = self.logs.store.clone();
-        let file = write_file(&store, name, std::slice::from_ref(&rows), Some(&batch)).await?;
+        let file = write_rows(&store, name, &rows, Some(&batch)).await?;
         // Files must be durable before a log lists them.
         store.settle()?;
         let begun = SystemTime::now();
@@ -285,9 +313,7 @@ impl Writer {
         self.logs.blocks.commit_always(blocks, &[]).await?;
         let mut known: HashSet<String> =
             self.logs.submissions.files().into_iter().map(|file| file.name).collect();
-        let own: HashSet<u128> = (0..rows.num_rows())
-            .filter_map(|row| u128::from_str_radix(tables::text_at(&rows, 11, row)?, 16).ok())
-            .collect();
+        let own: HashSet<u128> = identities_of(&rows, 11).collect();
         loop {
             let now = self.logs.submissions.files();
             let others: Vec<&File> = now.iter().filter(|file| !known.contains(&file.name)).collect();
@@ -306,10 +332,15 @@ impl Writer {
             }
         }
         self.parts.clear();
+        self.submission_numbers.clear();
+        if self.dictionary.len() > NAMES {
+            self.dictionary = Dictionary::default();
+            self.subject_numbers.clear();
+        }
         Ok(())
     }
 
-    /// Assigns final numbers to everything that was added.
+    /// Assigns numbers of the dataset to everything that was added.
     async fn settle(&mut self) -> Result<()> {
         self.settle_submitters().await?;
         self.settle_subjects().await
@@ -318,98 +349,157 @@ impl Writer {
     /// Stores new submitters and reserves the numbers of submissions, in one commit.
     async fn settle_submitters(&mut self) -> Result<()> {
         for _ in 0..TRIES {
-            let (news, kept) = {
-                let dictionary = write(&self.dictionary);
-                (dictionary.new_submitters()?, dictionary.kept().1)
-            };
-            let taken = self.next_submission - self.numbered;
-            if news.is_none() && taken == 0 {
+            let taken = (self.submissions.len() - self.submission_numbers.len()) as i32;
+            let open = self.submitter_numbers.len() as u32..self.submitters.len() as u32;
+            if open.is_empty() && taken == 0 {
                 return Ok(());
+            }
+            let word = |at| self.submitters.get(at).unwrap_or_default();
+            let mut found: HashMap<&str, i32> = open.clone().map(|at| (word(at), -1)).collect();
+            let mut next = 0;
+            let files = if found.is_empty() { Vec::new() } else { self.logs.submitters.files() };
+            for file in files {
+                each_batch(&self.logs.store, &file, &tables::submitters_schema(), None, |batch| {
+                    for (row, number) in
+                        batch.column(0).as_primitive::<Int32Type>().values().iter().enumerate()
+                    {
+                        next = next.max(number + 1);
+                        if let Some(place) =
+                            tables::text_at(&batch, 1, row).and_then(|key| found.get_mut(key))
+                        {
+                            *place = *number;
+                        }
+                    }
+                    Ok(())
+                })
+                .await?;
+            }
+            let (mut numbers, mut news) = (Vec::new(), Vec::new());
+            for key in open.map(word) {
+                numbers.push(match found.get(key) {
+                    Some(number) if *number >= 0 => *number,
+                    _ => {
+                        news.push((next + news.len() as i32, [Some(key)]));
+                        next + news.len() as i32 - 1
+                    }
+                });
             }
             let first = next_submission(&self.logs).await?;
             let end = first.checked_add(taken).ok_or_else(used_up)?;
             let mut added = Vec::new();
-            if let Some(rows) = news {
-                let name = format!("{}/{kept:010}-{}.parquet", Table::Submitters.name(), random());
-                added.push(write_file(&self.logs.store, name, &[rows], None).await?);
+            if !news.is_empty() {
+                let rows = tables::texts(tables::submitters_schema(), news.into_iter())?;
+                let name = format!("{}/{next:010}-{}.parquet", Table::Submitters.name(), random());
+                added.push(write_rows(&self.logs.store, name, &rows, None).await?);
                 self.logs.store.settle()?;
             }
-            let before = self.logs.submitters.files();
             let number = (NEXT_SUBMISSION, i64::from(end));
             if self.logs.submitters.commit(&added, &[], Some(number)).await? == Committed::Done {
-                write(&self.dictionary).submitters_are_kept();
-                let from = self.numbered;
-                self.renumber(&Moved::default(), &Moved::default(), (from, first - from));
-                (self.next_submission, self.numbered) = (end, end);
+                self.submitter_numbers.extend(numbers);
+                self.submission_numbers.extend(first..end);
                 return Ok(());
             }
             for file in added {
                 self.logs.store.remove(&file.name).await?;
             }
-            let now = self.logs.submitters.files();
-            let others = self.rows_of_others(&before, &now, &tables::submitters_schema()).await?;
-            // Gaps in the numbers are forgotten submitters.
-            let moved = write(&self.dictionary).give_way_to_submitters(&others).map_err(|_| again())?;
-            self.renumber(&Moved::default(), &moved, (0, 0));
         }
         Err(always_faster())
     }
 
+    /// Finds the numbers of subjects that the dataset has, and stores the others. Reads digests of the dataset's subjects, but not their names.
     async fn settle_subjects(&mut self) -> Result<()> {
         for _ in 0..TRIES {
-            let (news, kept) = {
-                let dictionary = write(&self.dictionary);
-                (dictionary.new_subjects()?, dictionary.kept().0)
-            };
-            let Some(rows) = news else { return Ok(()) };
-            let name = format!("{}/{kept:010}-{}.parquet", Table::Subjects.name(), random());
-            let file = write_file(&self.logs.store, name, &[rows], None).await?;
+            let open = self.subject_numbers.len() as u32..self.dictionary.len() as u32;
+            if open.is_empty() {
+                return Ok(());
+            }
+            let digests: Vec<i128> = open
+                .clone()
+                .filter_map(|at| Some(self.keys.subject(&self.dictionary.texts_at(at)?)))
+                .collect();
+            let mut found: HashMap<i128, i32> = digests.iter().map(|digest| (*digest, -1)).collect();
+            let next = self.find_subjects(&mut found).await?;
+            let (mut numbers, mut news, mut of_news) = (Vec::new(), Vec::new(), Vec::new());
+            for (at, digest) in open.zip(digests) {
+                numbers.push(match found.get(&digest) {
+                    Some(number) if *number >= 0 => *number,
+                    _ => {
+                        let number = next + news.len() as i32;
+                        news.push(at);
+                        of_news.push(digest);
+                        number
+                    }
+                });
+            }
+            if news.is_empty() {
+                self.subject_numbers.extend(numbers);
+                return Ok(());
+            }
+            let texts =
+                (next..).zip(news).filter_map(|(number, at)| Some((number, self.dictionary.texts_at(at)?)));
+            let rows = tables::texts(tables::subjects_schema(), texts)?;
+            let rows = tables::with_digests(&rows, of_news)?;
+            let name = format!("{}/{next:010}-{}.parquet", Table::Subjects.name(), random());
+            let file = write_rows(&self.logs.store, name, &rows, None).await?;
             self.logs.store.settle()?;
-            let before = self.logs.subjects.files();
             if self.logs.subjects.commit(std::slice::from_ref(&file), &[], None).await? == Committed::Done {
-                write(&self.dictionary).subjects_are_kept();
+                self.subject_numbers.extend(numbers);
                 return Ok(());
             }
             self.logs.store.remove(&file.name).await?;
-            let now = self.logs.subjects.files();
-            let others = self.rows_of_others(&before, &now, &tables::subjects_schema()).await?;
-            let moved = write(&self.dictionary).give_way_to_subjects(&others).map_err(|_| again())?;
-            self.renumber(&moved, &Moved::default(), (0, 0));
         }
         Err(always_faster())
     }
 
-    /// Rows after the ones that were known: rows of new files, which may be combined from older files.
-    async fn rows_of_others(
-        &self,
-        before: &[File],
-        now: &[File],
-        schema: &datafusion::arrow::datatypes::SchemaRef,
-    ) -> Result<Vec<datafusion::arrow::array::RecordBatch>> {
-        let fresh: Vec<&File> = now.iter().filter(|file| !before.contains(file)).collect();
-        rows(&self.logs.store, &fresh, schema).await
-    }
-
-    /// Gives final numbers to rows that are not in a file yet.
-    fn renumber(&mut self, subjects: &Moved, submitters: &Moved, (from, by): (i32, i32)) {
-        let submission = |number: i32| if number >= from { number + by } else { number };
-        for pending in self.pending.values_mut() {
-            pending.facts.renumber(|number| subjects.of(number), |number| submitters.of(number), submission);
-            let blocks = std::mem::take(&mut pending.blocks);
-            for (mut key, mut sum) in blocks {
-                (key.subject, key.submitter) = (subjects.of(key.subject), submitters.of(key.submitter));
-                sum.submission = submission(sum.submission);
-                pending.blocks.insert(key, sum);
+    /// Fills in the numbers of subjects by their digests. Returns the number of the next subject.
+    async fn find_subjects(&self, found: &mut HashMap<i128, i32>) -> Result<i32> {
+        let all = tables::subjects_schema();
+        let short = tables::only(&all, &["subject", tables::FORGOTTEN, "digest"]);
+        let mut next = 0;
+        for file in self.logs.subjects.files() {
+            let mut lacks_digests = false;
+            each_batch(&self.logs.store, &file, &short, None, |batch| {
+                let (marks, digests) =
+                    (batch.column(1).as_boolean(), batch.column(2).as_primitive::<Decimal128Type>());
+                lacks_digests |= digests.null_count() > 0;
+                for (row, number) in batch.column(0).as_primitive::<Int32Type>().values().iter().enumerate() {
+                    next = next.max(number + 1);
+                    // Numbers of names that are being forgotten are not assigned again.
+                    let is_valid = digests.is_valid(row) && !(marks.is_valid(row) && marks.value(row));
+                    if let Some(place) = found.get_mut(&digests.value(row)).filter(|_| is_valid) {
+                        *place = *number;
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+            if lacks_digests {
+                // Earlier versions did not write digests; forgotten names have none.
+                each_batch(&self.logs.store, &file, &all, None, |batch| {
+                    self.find_by_names(&batch, found);
+                    Ok(())
+                })
+                .await?;
             }
         }
-        for row in &mut self.submissions {
-            row.shared.submission = submission(row.shared.submission);
-            row.shared.submitter = submitters.of(row.shared.submitter);
+        Ok(next)
+    }
+
+    fn find_by_names(&self, batch: &RecordBatch, found: &mut HashMap<i128, i32>) {
+        let (marks, digests) = (batch.column(9).as_boolean(), batch.column(10));
+        for (row, number) in batch.column(0).as_primitive::<Int32Type>().values().iter().enumerate() {
+            let texts = [1, 2, 3, 4, 5, 6, 7, 8].map(|column| tables::text_at(batch, column, row));
+            let is_valid = digests.is_null(row) && !(marks.is_valid(row) && marks.value(row));
+            let has_name = texts.iter().skip(1).any(Option::is_some);
+            if let Some(place) = found.get_mut(&self.keys.subject(&texts)).filter(|_| is_valid && has_name) {
+                *place = *number;
+            }
         }
     }
 
     async fn write(&mut self, bucket: u64) -> Result<()> {
         let Some(mut pending) = self.pending.remove(&bucket) else { return Ok(()) };
+        pending.number(&self.subject_numbers, &self.submitter_numbers, &self.submission_numbers);
         self.rows = self.rows.saturating_sub(pending.facts.len() + pending.blocks.len());
         let mut tables = Vec::new();
         if !pending.facts.is_empty() {
@@ -421,7 +511,7 @@ impl Writer {
         for (table, rows) in tables {
             let files = self.written.entry(table).or_default();
             let name = name_in_bucket(table, bucket, &self.batch, files.len());
-            files.push(write_file(&self.logs.store, name, &[rows], Some(&self.batch)).await?);
+            files.push(write_rows(&self.logs.store, name, &rows, Some(&self.batch)).await?);
         }
         if self.pending.is_empty() {
             self.rows = 0;
@@ -450,7 +540,30 @@ fn always_faster() -> Error {
         .with_hint("try again")
 }
 
+/// The number of a position.
+fn number_at(numbers: &[i32], position: i32) -> i32 {
+    numbers.get(position as usize).copied().unwrap_or(-1)
+}
+
+fn identities_of(submissions: &RecordBatch, column: usize) -> impl Iterator<Item = u128> {
+    (0..submissions.num_rows())
+        .filter_map(move |row| u128::from_str_radix(tables::text_at(submissions, column, row)?, 16).ok())
+}
+
 impl Pending {
+    /// Replaces positions by numbers.
+    fn number(&mut self, subjects: &[i32], submitters: &[i32], submissions: &[i32]) {
+        let [subjects, submitters, submissions] =
+            [subjects, submitters, submissions].map(|numbers| move |at| number_at(numbers, at));
+        self.facts.renumber(subjects, submitters, submissions);
+        let numbered = std::mem::take(&mut self.blocks).into_iter().map(|(mut key, mut sum)| {
+            (key.subject, key.submitter) = (subjects(key.subject), submitters(key.submitter));
+            sum.submission = submissions(sum.submission);
+            (key, sum)
+        });
+        self.blocks = numbered.collect();
+    }
+
     fn add_block(&mut self, shared: &Shared, key: BlockKey, weight: Option<i64>) {
         let (subject, build_id) = (key.subject, key.build_id.clone());
         let sum = self.blocks.entry(key).or_default();
@@ -482,15 +595,4 @@ impl Pending {
         }
         rows.finish()
     }
-}
-
-/// Looks up the subjects of a submission; threads other than the writer's can call it.
-#[must_use]
-pub fn prepare(dictionary: &RwLock<Dictionary>, submission: Submission) -> Prepared {
-    Prepared::new(submission, &dictionary.read().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Locks the dictionary to assign numbers. No thread panics while it holds the lock.
-fn write(dictionary: &RwLock<Dictionary>) -> RwLockWriteGuard<'_, Dictionary> {
-    dictionary.write().unwrap_or_else(PoisonError::into_inner)
 }

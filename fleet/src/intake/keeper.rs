@@ -5,11 +5,11 @@
 use super::health::{Health, Part};
 use super::log::{self, Log, Record};
 use super::metrics::Metrics;
+use super::{LARGE, LARGE_ONES};
+use crate::dataset::contents::Contents;
 use crate::dataset::maintenance::{compact, vacuum};
 use crate::dataset::writer::{Writer, is_to_be_tried_again};
-use crate::say::warning;
 use crate::secret::Keys;
-use crate::submission::{Named, Submission};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,7 +79,6 @@ pub enum Kept {
 
 struct Job {
     record: Record,
-    identity: u128,
     answer: oneshot::Sender<Kept>,
 }
 
@@ -95,10 +94,10 @@ pub struct Keeper {
 pub struct Handle(SyncSender<Job>);
 
 impl Handle {
-    /// Stores a record with its identity. `None`: too many records are waiting.
-    pub async fn keep(&self, record: Record, identity: u128) -> Option<Kept> {
+    /// Stores a record. `None`: too many records are waiting.
+    pub async fn keep(&self, record: Record) -> Option<Kept> {
         let (answer, kept) = oneshot::channel();
-        match self.0.try_send(Job { record, identity, answer }) {
+        match self.0.try_send(Job { record, answer }) {
             Ok(()) => Some(kept.await.unwrap_or_else(|_| Kept::Failed(stopped()))),
             Err(TrySendError::Full(_)) => None,
             Err(TrySendError::Disconnected(_)) => Some(Kept::Failed(stopped())),
@@ -130,8 +129,7 @@ impl Keeper {
         let mut known = writer.known().clone();
         for number in log::segments(folder)? {
             for record in log::records(folder, number)? {
-                let record = record?;
-                known.insert(keys.identity(&record.origin.submitter, &record.bytes));
+                known.insert(record?.identity);
             }
         }
         let log = Log::open(folder, 0)?;
@@ -201,7 +199,7 @@ struct Tries {
 
 impl Tries {
     /// The identity that was received with a key before. If there is none, stores the key.
-    fn meet(&mut self, record: &Record, identity: u128) -> Option<u128> {
+    fn meet(&mut self, record: &Record) -> Option<u128> {
         let key = (record.origin.submitter.clone(), record.idempotency_key.clone()?);
         if let Some(before) = self.known.get(&key) {
             return Some(*before);
@@ -212,7 +210,7 @@ impl Tries {
             self.known.remove(&oldest);
         }
         self.order.push_back(key.clone());
-        self.known.insert(key, identity);
+        self.known.insert(key, record.identity);
         None
     }
 
@@ -266,8 +264,9 @@ impl Logging {
     fn keep(&mut self, jobs: Vec<Job>) {
         let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
-        for Job { record, identity, answer } in jobs {
-            match self.tries.meet(&record, identity) {
+        for Job { record, answer } in jobs {
+            let identity = record.identity;
+            match self.tries.meet(&record) {
                 Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
                 _ if self.known.insert(identity) => {
                     fresh.push(identity);
@@ -282,7 +281,7 @@ impl Logging {
             Ok(()) => {
                 for (record, answer) in records.iter().zip(answers) {
                     Metrics::count(&self.metrics.accepted_total);
-                    self.metrics.bytes_total.fetch_add(record.bytes.len() as u64, Ordering::Relaxed);
+                    self.metrics.bytes_total.fetch_add(record.contents.len() as u64, Ordering::Relaxed);
                     let _ = answer.send(Kept::New);
                 }
                 for answer in again {
@@ -322,13 +321,9 @@ struct Compaction {
 }
 
 impl Compaction {
-    fn run(self, mut writer: Writer, ended: &Receiver<()>) {
+    fn run(self, writer: Writer, ended: &Receiver<()>) {
         give_way();
-        let taken_up = self.take_up(&mut writer);
-        if let Err(error) = &taken_up {
-            warning(&format!("rejected records stay in their files: {error}"));
-        }
-        let mut writer = taken_up.is_ok().then_some(writer);
+        let mut writer = Some(writer);
         let mut last_try = false;
         let mut maintained = Instant::now();
         loop {
@@ -401,12 +396,9 @@ impl Compaction {
             numbers.extend(newest);
         }
         for number in numbers {
-            let aside = self.add(writer, number, log::records(&self.folder, number)?)?;
-            let count = aside.count();
-            aside.settle()?;
+            self.add(writer, number)?;
             self.runtime.block_on(writer.commit())?;
             log::remove(&self.folder, number)?;
-            self.metrics.set_aside_total.fetch_add(count, Ordering::Relaxed);
             Metrics::count(&self.metrics.compactions_total);
         }
         let oldest = log::segments(&self.folder)?.first().copied().unwrap_or(u64::MAX);
@@ -418,49 +410,23 @@ impl Compaction {
         Ok(())
     }
 
-    /// Adds records that another version of the reader rejected and this version accepts.
-    fn take_up(&self, writer: &mut Writer) -> Result<()> {
-        for number in log::segments_aside(&self.folder)? {
-            let aside = self.add(writer, number, log::records_aside(&self.folder, number)?)?;
-            // A record that is in both places counts once.
-            self.runtime.block_on(writer.commit())?;
-            aside.settle()?;
-        }
-        Ok(())
-    }
-
-    /// Adds records to the dataset. Records that the reader rejects are moved to a separate file, so that they do not delay others.
-    fn add(&self, writer: &mut Writer, number: u64, records: log::Records) -> Result<log::Aside> {
-        let mut aside = log::Aside::new(&self.folder, number);
+    /// Adds the records of a segment. Commits several times if there are many: what is there already counts once if the segment is read again.
+    fn add(&self, writer: &mut Writer, number: u64) -> Result<()> {
         let forgotten = log::forgotten(&self.folder)?;
-        let mut first = None;
-        for record in records {
-            let record = record?;
-            if forgotten.get(&record.origin.submitter).is_some_and(|last| number <= *last) {
+        for record in log::records(&self.folder, number)? {
+            let Record { origin, identity, contents, .. } = record?;
+            if forgotten.get(&origin.submitter).is_some_and(|last| number <= *last) {
                 continue;
             }
-            let identity = writer.keys().identity(&record.origin.submitter, &record.bytes);
-            // The record was valid when it was acknowledged, perhaps by another version of the reader.
-            match Submission::read(&record.bytes, &Named::default()) {
-                Ok(submission) => {
-                    let prepared = writer.prepare(submission);
-                    writer.add(&prepared, &record.origin, identity)?;
-                }
-                Err(error) => {
-                    aside.add(&record)?;
-                    first.get_or_insert(error);
-                }
+            let _turn = (contents.len() > LARGE).then(|| self.runtime.block_on(LARGE_ONES.acquire()));
+            let added =
+                Contents::from_bytes(&contents).and_then(|contents| writer.add(&contents, &origin, identity));
+            added.map_err(|error| error.with_input(format!("segment {number} of the log")))?;
+            drop(contents);
+            if writer.is_full() {
+                self.runtime.block_on(writer.commit())?;
             }
-            self.runtime.block_on(writer.spill())?;
         }
-        if let Some(error) = first {
-            warning(&format!(
-                "{} acknowledged submissions are no profiles to this version, and were set aside in {}; \
-                 the first: {error}",
-                aside.count(),
-                aside.path().display()
-            ));
-        }
-        Ok(aside)
+        Ok(())
     }
 }

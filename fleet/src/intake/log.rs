@@ -2,8 +2,8 @@
 //! [`Log`]: received submissions that are not in partitions yet, in segments in a local folder. A record is on the disk before its
 //! submission is acknowledged.
 //!
-//! A record is `SFL1`, the lengths of its head and its body, the CRC-32 of both (each little-endian, four bytes), a head in JSON, and the received bytes. A
-//! record that is incomplete or has a wrong checksum ends its segment, because it was never acknowledged.
+//! A record is `SFL2`, the lengths of its head and its body, the CRC-32 of both (each little-endian, four bytes), a head in JSON, and the rows of the
+//! submission ([`Contents`](crate::dataset::contents::Contents)), so that it is parsed only once. A record that is incomplete or has a wrong checksum ends its segment, because it was never acknowledged.
 
 use crate::day::Day;
 use crate::submission::Origin;
@@ -16,25 +16,28 @@ use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 4] = b"SFL1";
+const MAGIC: &[u8; 4] = b"SFL2";
+/// Begins a record of a version that stored the received bytes.
+const EARLIER: &[u8; 4] = b"SFL1";
 const HEADER: usize = 16;
-/// Suffixes of segments, and of files with rejected records.
+/// Suffix of segments.
 const SEGMENT: &str = ".log";
-const ASIDE: &str = ".refused";
 /// Suffix of requests to forget a submitter.
 const FORGET: &str = ".forget";
 /// Maximum size of a head in bytes.
 const LONGEST_HEAD: usize = 4096;
 
-/// Received bytes with their origin.
+/// A submission with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Submitter and day.
     pub origin: Origin,
     /// Key by which the client may repeat its request, if it gave one.
     pub idempotency_key: Option<String>,
-    /// The received bytes.
-    pub bytes: Vec<u8>,
+    /// Digest of the received bytes.
+    pub identity: u128,
+    /// Rows of the submission, as bytes.
+    pub contents: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,6 +45,7 @@ struct Head {
     submitter: String,
     host_class: String,
     day: i32,
+    identity: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     key: Option<String>,
 }
@@ -63,9 +67,7 @@ impl Log {
     /// Fails if the folder is not writable.
     pub fn open(folder: &Path, above: u64) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| io(&error, folder))?;
-        // The number of a file with rejected records is not used again.
-        let last = segments(folder)?.into_iter().chain(segments_aside(folder)?).max();
-        let last = last.map_or(0, |number| number + 1);
+        let last = segments(folder)?.last().map_or(0, |number| number + 1);
         let number = last.max(above);
         Ok(Self { folder: folder.to_owned(), number, file: begin(folder, number)?, length: 0 })
     }
@@ -156,14 +158,10 @@ pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
 /// # Errors
 /// Fails if the folder is not readable.
 pub fn segments(folder: &Path) -> Result<Vec<u64>> {
-    numbers(folder, SEGMENT)
-}
-
-fn numbers(folder: &Path, end: &str) -> Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
         let name = entry.map_err(|error| io(&error, folder))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(end));
+        let number = name.to_str().and_then(|name| name.strip_suffix(SEGMENT));
         numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     numbers.sort_unstable();
@@ -205,17 +203,25 @@ impl Records {
 
     /// The next record; `None` at the end, or at an incomplete record.
     fn read(&mut self) -> std::io::Result<Option<Record>> {
-        let Some(header) = self.next_bytes(HEADER)?.as_deref().and_then(header) else { return Ok(None) };
-        let (Some(head), Some(bytes)) = (self.next_bytes(header.head)?, self.next_bytes(header.body)?) else {
+        let Some(header) = self.next_bytes(HEADER)? else { return Ok(None) };
+        if header.starts_with(EARLIER) {
+            return Err(std::io::Error::other(
+                "submissions that an earlier sediment-fleet received: start that version once and end it, then the log is empty",
+            ));
+        }
+        let Some(header) = header_of(&header) else { return Ok(None) };
+        let (Some(head), Some(contents)) = (self.next_bytes(header.head)?, self.next_bytes(header.body)?)
+        else {
             return Ok(None);
         };
         let mut checksum = crc32fast::Hasher::new();
         checksum.update(&head);
-        checksum.update(&bytes);
+        checksum.update(&contents);
         let head: Option<Head> = serde_json::from_slice(&head).ok();
         let Some(head) = head.filter(|_| checksum.finalize() == header.checksum) else { return Ok(None) };
+        let Ok(identity) = u128::from_str_radix(&head.identity, 16) else { return Ok(None) };
         let origin = Origin { submitter: head.submitter, host_class: head.host_class, day: Day(head.day) };
-        Ok(Some(Record { origin, idempotency_key: head.key, bytes }))
+        Ok(Some(Record { origin, idempotency_key: head.key, identity, contents }))
     }
 }
 
@@ -230,87 +236,6 @@ impl Iterator for Records {
         }
         read
     }
-}
-
-/// Records of a segment that the profile reader rejects, in a file next to it. A later version may read them.
-#[derive(Debug)]
-pub struct Aside {
-    folder: PathBuf,
-    number: u64,
-    file: Option<File>,
-    count: u64,
-}
-
-impl Aside {
-    /// Records of this segment. The file exists only if there is one.
-    #[must_use]
-    pub fn new(folder: &Path, number: u64) -> Self {
-        Self { folder: folder.to_owned(), number, file: None, count: 0 }
-    }
-
-    /// Number of records.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Path of the file after [`Self::settle`].
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
-        self.folder.join(format!("{:012}{ASIDE}", self.number))
-    }
-
-    fn growing(&self) -> PathBuf {
-        self.folder.join(format!("{:012}{ASIDE}.new", self.number))
-    }
-
-    /// Adds a record.
-    ///
-    /// # Errors
-    /// Fails if the disk is full or fails.
-    pub fn add(&mut self, record: &Record) -> Result<()> {
-        let path = self.growing();
-        let mut bytes = Vec::new();
-        encode(record, &mut bytes)?;
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(File::create(&path).map_err(|error| io(&error, &path))?),
-        };
-        file.write_all(&bytes).map_err(|error| io(&error, &path))?;
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Waits until all records are durable. The file replaces the file of an earlier attempt; if there are no records, that file is removed.
-    ///
-    /// # Errors
-    /// Fails if the disk fails.
-    pub fn settle(self) -> Result<()> {
-        let path = self.path();
-        let settled = match &self.file {
-            Some(file) => file.sync_all().and_then(|()| std::fs::rename(self.growing(), &path)),
-            None if path.exists() => std::fs::remove_file(&path),
-            None => return Ok(()),
-        };
-        let settled = settled.and_then(|()| File::open(&self.folder)?.sync_all());
-        settled.map_err(|error| io(&error, &path))
-    }
-}
-
-/// Segments with rejected records.
-///
-/// # Errors
-/// Fails if the folder is not readable.
-pub fn segments_aside(folder: &Path) -> Result<Vec<u64>> {
-    numbers(folder, ASIDE)
-}
-
-/// The rejected records of a segment.
-///
-/// # Errors
-/// Fails if the file is not readable.
-pub fn records_aside(folder: &Path, number: u64) -> Result<Records> {
-    Records::open(Aside::new(folder, number).path())
 }
 
 /// Removes all records of a submitter: at once if no intake uses the log, else before the records are added to the dataset. Returns the number of records
@@ -332,9 +257,7 @@ pub fn forget(folder: &Path, submitter: &str) -> Result<u64> {
         return written.map(|()| 0).map_err(|error| io(&error, &path));
     };
     let mut removed = 0;
-    let all = segments(folder)?.into_iter().map(|number| path(folder, number));
-    let aside = segments_aside(folder)?.into_iter().map(|number| Aside::new(folder, number).path());
-    for path in all.chain(aside) {
+    for path in segments(folder)?.into_iter().map(|number| path(folder, number)) {
         let (mut kept, mut found) = (Vec::new(), 0);
         for record in Records::open(path.clone())? {
             let record = record?;
@@ -425,6 +348,7 @@ fn encode(record: &Record, bytes: &mut Vec<u8>) -> Result<()> {
         submitter: record.origin.submitter.clone(),
         host_class: record.origin.host_class.clone(),
         day: record.origin.day.0,
+        identity: format!("{:032x}", record.identity),
         key: record.idempotency_key.clone(),
     };
     let head = serde_json::to_vec(&head).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
@@ -433,13 +357,13 @@ fn encode(record: &Record, bytes: &mut Vec<u8>) -> Result<()> {
     };
     let mut checksum = crc32fast::Hasher::new();
     checksum.update(&head);
-    checksum.update(&record.bytes);
+    checksum.update(&record.contents);
     bytes.extend(MAGIC);
     bytes.extend(length(&head)?.to_le_bytes());
-    bytes.extend(length(&record.bytes)?.to_le_bytes());
+    bytes.extend(length(&record.contents)?.to_le_bytes());
     bytes.extend(checksum.finalize().to_le_bytes());
     bytes.extend(head);
-    bytes.extend(&record.bytes);
+    bytes.extend(&record.contents);
     Ok(())
 }
 
@@ -450,7 +374,7 @@ struct Header {
     checksum: u32,
 }
 
-fn header(bytes: &[u8]) -> Option<Header> {
+fn header_of(bytes: &[u8]) -> Option<Header> {
     let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let header = Header { head: number(4)? as usize, body: number(8)? as usize, checksum: number(12)? };
     (bytes.get(..4)? == MAGIC && header.head <= LONGEST_HEAD).then_some(header)
@@ -468,7 +392,7 @@ mod tests {
 
     fn record(bytes: &[u8]) -> Record {
         let origin = Origin { submitter: "aa".to_owned(), host_class: "desktop".to_owned(), day: Day(7) };
-        Record { origin, idempotency_key: Some("k".to_owned()), bytes: bytes.to_vec() }
+        Record { origin, idempotency_key: Some("k".to_owned()), identity: 5, contents: bytes.to_vec() }
     }
 
     #[test]
@@ -491,27 +415,10 @@ mod tests {
         *changed.last_mut().unwrap() ^= 1;
         std::fs::write(&path, changed).unwrap();
         assert_eq!(read().len(), 2);
-    }
-
-    #[test]
-    fn records_that_are_set_aside_last_until_none_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let aside = |of: &[&[u8]]| {
-            let mut aside = Aside::new(folder.path(), 5);
-            of.iter().for_each(|bytes| aside.add(&record(bytes)).unwrap());
-            assert_eq!(aside.count(), of.len() as u64);
-            aside.settle().unwrap();
-        };
-        aside(&[b"one", b"two"]);
-        assert!(segments(folder.path()).unwrap().is_empty());
-        assert_eq!(segments_aside(folder.path()).unwrap(), [5]);
-        let read = || records_aside(folder.path(), 5).unwrap().collect::<Result<Vec<_>>>().unwrap();
-        assert_eq!(read(), [record(b"one"), record(b"two")]);
-        aside(&[b"two"]);
-        assert_eq!(read(), [record(b"two")]);
-        aside(&[]);
-        assert!(segments_aside(folder.path()).unwrap().is_empty());
-        aside(&[]);
+        // The log of an earlier version must not be lost.
+        std::fs::write(&path, [&b"SFL1"[..], &bytes[4..]].concat()).unwrap();
+        let error = records(folder.path(), 3).unwrap().next().unwrap().unwrap_err();
+        assert!(error.to_string().contains("an earlier sediment-fleet"), "{error}");
     }
 
     #[test]

@@ -48,7 +48,6 @@ metrics! {
     compaction_failures_total "counter" "Failed attempts to make partitions; they are repeated.",
     joined_files_total "counter" "Small files that were combined.",
     removed_files_total "counter" "Files of earlier snapshots that were removed.",
-    set_aside_total "counter" "Acknowledged submissions that a later version of the reader rejects; they are in files next to the log.",
     made_room_total "counter" "Connections that waited for their client, and were closed to make room for others.",
     connections "gauge" "Open connections.",
     queue "gauge" "Submissions that are being received or written.",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The intake. [`tokens`] identify submitters. [`log`] stores received submissions before they are acknowledged; [`keeper`] writes the log and makes
 //! partitions from it. [`server`] is the HTTP server, with limits for [`connections`]. [`receive`] accepts submissions, which may be [`packed`], or
-//! [pushed](push) by profilers. [`metrics`] count, and [`health`] reports faults. [`page`] makes pages of packages, and [`published`] stores them until
+//! [pushed](push) by profilers, also over [`grpc`]. [`metrics`] count, and [`health`] reports faults. [`page`] makes pages of packages, and [`published`] stores them until
 //! enough submitters have changed a package.
 
 pub mod connections;
+mod grpc;
 pub mod health;
 pub mod keeper;
 pub mod log;
@@ -16,3 +17,8 @@ pub mod push;
 mod receive;
 pub mod server;
 pub mod tokens;
+
+/// Size in bytes from which a submission is large.
+const LARGE: usize = 1 << 20;
+/// Large submissions are parsed and added one at a time, because each takes many times its size in memory.
+static LARGE_ONES: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(1);

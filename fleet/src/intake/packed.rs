@@ -29,20 +29,22 @@ impl Packing {
         }
     }
 
-    /// Unpacks bytes; `None` if the result is longer than `limit`.
+    /// Unpacks bytes. Returns the packed bytes again if the result would be longer than `limit`.
     ///
     /// # Errors
     /// Fails if the bytes are not in this format.
-    pub fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
-        match self {
-            Self::None => Ok(Some(bytes)),
-            Self::Gzip => whole(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
+    pub fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Result<Vec<u8>, Vec<u8>>> {
+        let unpacked = match self {
+            Self::None if bytes.len() <= limit => return Ok(Ok(bytes)),
+            Self::None => None,
+            Self::Gzip => whole(flate2::read::MultiGzDecoder::new(&bytes[..]), limit)?,
             Self::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::new(&bytes[..])?;
                 decoder.window_log_max(WINDOW)?;
-                whole(decoder, limit)
+                whole(decoder, limit)?
             }
-        }
+        };
+        Ok(unpacked.ok_or(bytes))
     }
 }
 
@@ -64,8 +66,8 @@ mod tests {
         gzip.write_all(&text).unwrap();
         let zstd = zstd::stream::encode_all(&text[..], 1).unwrap();
         for (packing, packed) in [(Packing::Gzip, gzip.finish().unwrap()), (Packing::Zstd, zstd)] {
-            assert_eq!(packing.unpacked(packed.clone(), text.len()).unwrap().as_deref(), Some(&text[..]));
-            assert_eq!(packing.unpacked(packed.clone(), text.len() - 1).unwrap(), None);
+            assert_eq!(packing.unpacked(packed.clone(), text.len()).unwrap(), Ok(text.clone()));
+            assert_eq!(packing.unpacked(packed.clone(), text.len() - 1).unwrap(), Err(packed.clone()));
             assert!(packing.unpacked(packed[..packed.len() / 2].to_vec(), text.len()).is_err());
         }
         assert_eq!(

@@ -2,6 +2,7 @@
 //! [`Pages`]: pages of a dataset for a site, one for each package: submissions, versions, coverage, drift, the hottest functions, and the merged profile.
 //! Packages, versions and functions of too few submitters are not shown. A page is made again when enough new submitters have changed its package.
 
+use super::metrics::Metrics;
 use super::published::{Publication, Published};
 use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
@@ -18,11 +19,14 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Number of functions on a page.
 const HOT: usize = 50;
+/// Time for which a package is not compared again with a dataset that only other programs can have changed.
+const SOON: Duration = Duration::from_secs(1);
 /// Memory of the pages' queries, in bytes.
 const MEMORY: usize = 128 << 20;
 
@@ -38,8 +42,18 @@ pub struct Pages {
     min_submitters: u32,
     shipped: Option<PathBuf>,
     published: Mutex<Published>,
-    /// For each package, the dataset version of the last comparison, and its time. The lock is held while a page is made.
-    compared: tokio::sync::Mutex<HashMap<String, (u64, Instant)>>,
+    metrics: Arc<Metrics>,
+    /// The last comparison of each package with the dataset. The lock is held while a page is made.
+    compared: tokio::sync::Mutex<HashMap<String, Comparison>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Comparison {
+    /// Version of the dataset.
+    version: u64,
+    begun: Instant,
+    /// How often this intake had added to the dataset.
+    additions: u64,
 }
 
 impl Pages {
@@ -47,10 +61,16 @@ impl Pages {
     ///
     /// # Errors
     /// Fails if that folder is not usable.
-    pub fn new(place: &str, min_submitters: u32, shipped: Option<PathBuf>, published: &Path) -> Result<Self> {
+    pub fn new(
+        place: &str,
+        min_submitters: u32,
+        shipped: Option<PathBuf>,
+        published: &Path,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self> {
         let published = Mutex::new(Published::open(published)?);
         let compared = tokio::sync::Mutex::default();
-        Ok(Self { place: place.to_owned(), min_submitters, shipped, published, compared })
+        Ok(Self { place: place.to_owned(), min_submitters, shipped, published, metrics, compared })
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {
@@ -116,13 +136,17 @@ impl Pages {
             Err(_) => self.compared.lock().await,
         };
         let last = compared.get(package).copied();
-        // If many clients wait, only one checks. Its result is new enough for all that asked before.
-        if last.is_some_and(|(_, looked)| looked >= asked) {
+        let additions = self.metrics.compactions_total.load(Ordering::Relaxed);
+        // If many clients wait, only one checks. Its result is new enough for all that asked before, and soon afterwards.
+        let is_new = |last: Comparison| {
+            last.begun >= asked || last.additions == additions && last.begun.elapsed() < SOON
+        };
+        if last.is_some_and(is_new) {
             return Ok(());
         }
-        let looked = Instant::now();
+        let begun = Instant::now();
         let dataset = Dataset::open(&self.place).await?;
-        if last.map(|(version, _)| version) != Some(dataset.version) {
+        if last.map(|last| last.version) != Some(dataset.version) {
             let before = self.published().all().get(package).cloned();
             if let Some((one, page, profile)) = self.due(&dataset, package, before).await? {
                 self.published().keep(one, &page, &profile)?;
@@ -131,7 +155,7 @@ impl Pages {
         if compared.len() >= 10_000 {
             compared.clear();
         }
-        compared.insert(package.to_owned(), (dataset.version, looked));
+        compared.insert(package.to_owned(), Comparison { version: dataset.version, begun, additions });
         Ok(())
     }
 

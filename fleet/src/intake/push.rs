@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles from continuous profilers: pprof at `/ingest`, as Pyroscope's agents send it, and OTLP at `/v1development/profiles`. The site's list of
+//! Profiles from continuous profilers: pprof as agents of Pyroscope (`/ingest`) and Parca (`WriteRaw`) send it, and OTLP. The site's list of
 //! build-ids gives the packages of the libraries; without an entry, the package is the service and its version. The reader drops labels, hosts
 //! and times.
 
+use prost::Message as _;
 use sediment_core::binary::NoFiles;
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode, Result};
@@ -25,11 +26,10 @@ impl Service {
     #[must_use]
     pub fn of_query(query: &str) -> Self {
         let mut service = Self::default();
-        for (key, value) in query.split('&').filter_map(|part| part.split_once('=')) {
-            let value = decoded(value);
-            match key {
+        for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
                 "name" => {
-                    let (name, labels) = value.split_once('{').unwrap_or((value.as_str(), ""));
+                    let (name, labels) = value.split_once('{').unwrap_or((&value, ""));
                     service.name = name.to_owned();
                     let mut labels =
                         labels.trim_end_matches('}').split(',').filter_map(|l| l.split_once('='));
@@ -37,8 +37,8 @@ impl Service {
                         service.version = version.trim().trim_matches('"').to_owned();
                     }
                 }
-                "package" => service.name = value,
-                "version" => service.version = value,
+                "package" => service.name = value.into_owned(),
+                "version" => service.version = value.into_owned(),
                 _ => {}
             }
         }
@@ -49,23 +49,31 @@ impl Service {
         service
     }
 
-    /// From the attributes of the first resource of an OTLP message.
+    /// From the attributes of the first resources of an OTLP message that have them.
     #[must_use]
     pub fn of_otlp(message: &[u8]) -> Self {
+        let export = message::Export::decode(message).unwrap_or_default();
+        let resources = export.resources.into_iter().filter_map(|profiles| profiles.resource);
+        let attributes = resources.flat_map(|resource| resource.attributes);
+        Self::of_labels(attributes.map(|attribute| (attribute.key, attribute.value.unwrap_or_default().text)))
+    }
+
+    /// From labels; the first label of a kind counts.
+    fn of_labels(labels: impl Iterator<Item = (String, String)>) -> Self {
         let mut service = Self::default();
-        let resources = fields(message).filter(|(number, _)| *number == 1).map(|(_, resource)| resource);
-        for attribute in resources
-            .flat_map(|profiles| fields(profiles).filter(|(number, _)| *number == 1))
-            .flat_map(|(_, resource)| fields(resource).filter(|(number, _)| *number == 1))
-        {
-            let key = field_of(attribute.1, 1).unwrap_or_default();
-            let value = field_of(attribute.1, 2).and_then(|value| field_of(value, 1)).unwrap_or_default();
-            let value = String::from_utf8_lossy(value).into_owned();
-            match key {
-                b"service.name" if service.name.is_empty() => service.name = value,
-                b"service.version" if service.version.is_empty() => service.version = value,
+        let mut job = String::new();
+        for (label, value) in labels {
+            match label.as_str() {
+                "service.name" | "service_name" | "package" if service.name.is_empty() => {
+                    service.name = value
+                }
+                "job" => job = value,
+                label if is_version(label) && service.version.is_empty() => service.version = value,
                 _ => {}
             }
+        }
+        if service.name.is_empty() {
+            service.name = job;
         }
         service
     }
@@ -130,59 +138,90 @@ fn is_version(label: &str) -> bool {
     ["version", "service_version", "service.version"].contains(&label)
 }
 
-/// Decodes a value of a query with `+`, and with `%` and two hexadecimal digits.
-fn decoded(value: &str) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let Some((first, others)) = rest.split_first() {
-        let digits = others.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%');
-        bytes.push(byte.unwrap_or(if *first == b'+' { b' ' } else { *first }));
-        rest = if byte.is_some() { &others[2..] } else { others };
+/// The fields that are used of messages of OTLP (`ExportProfilesServiceRequest`) and Parca (`WriteRawRequest`).
+mod message {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Export {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) resources: Vec<ResourceProfiles>,
     }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
 
-fn field_of(message: &[u8], number: u64) -> Option<&[u8]> {
-    fields(message).find(|(found, _)| *found == number).map(|(_, bytes)| bytes)
-}
-
-/// Fields of a protocol buffers message that contain bytes; stops at invalid data.
-fn fields(message: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
-    let mut rest = message;
-    std::iter::from_fn(move || {
-        loop {
-            let key = varint(&mut rest)?;
-            let length = match key & 7 {
-                0 => {
-                    varint(&mut rest)?;
-                    continue;
-                }
-                1 => 8,
-                5 => 4,
-                2 => usize::try_from(varint(&mut rest)?).ok()?,
-                _ => return None,
-            };
-            let (bytes, others) = rest.split_at_checked(length)?;
-            rest = others;
-            if key & 7 == 2 {
-                return Some((key >> 3, bytes));
-            }
-        }
-    })
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (first, others) = rest.split_first()?;
-        *rest = others;
-        number |= u64::from(first & 127) << shift;
-        if first & 128 == 0 {
-            return Some(number);
-        }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct ResourceProfiles {
+        #[prost(message, optional, tag = "1")]
+        pub(super) resource: Option<Resource>,
     }
-    None
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Resource {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) attributes: Vec<Attribute>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Attribute {
+        #[prost(string, tag = "1")]
+        pub(super) key: String,
+        #[prost(message, optional, tag = "2")]
+        pub(super) value: Option<AnyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct AnyValue {
+        #[prost(string, tag = "1")]
+        pub(super) text: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct WriteRaw {
+        #[prost(message, repeated, tag = "2")]
+        pub(super) series: Vec<Series>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Series {
+        #[prost(message, optional, tag = "1")]
+        pub(super) labels: Option<LabelSet>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) samples: Vec<Sample>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct LabelSet {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) labels: Vec<Label>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Label {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) value: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Sample {
+        #[prost(bytes = "vec", tag = "1")]
+        pub(super) profile: Vec<u8>,
+    }
+}
+
+/// The pprof profiles in a message of Parca's agents, with the services that their labels name.
+///
+/// # Errors
+/// Fails if the bytes are not such a message, or if it has no profile.
+pub fn of_parca(message: &[u8]) -> Result<Vec<(Service, Vec<u8>)>> {
+    let damaged = |message: String| Error::new(ErrorCode::Damaged, message);
+    let write = message::WriteRaw::decode(message)
+        .map_err(|error| damaged(format!("not a WriteRawRequest: {error}")))?;
+    let mut profiles = Vec::new();
+    for series in write.series {
+        let labels = series.labels.unwrap_or_default().labels.into_iter();
+        let service = Service::of_labels(labels.map(|label| (label.name, label.value)));
+        profiles.extend(series.samples.into_iter().map(|sample| (service.clone(), sample.profile)));
+    }
+    if profiles.is_empty() { Err(damaged("the message has no profile".to_owned())) } else { Ok(profiles) }
 }
 
 /// The profile in a form with several parts, as Pyroscope's agents send it; for other bodies, all bytes.
@@ -213,7 +252,7 @@ pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
 ///
 /// # Errors
 /// Returns the errors of the readers. Fails if no package is named.
-pub fn profile_of(recording: Vec<u8>, service: &Service, build_ids: &PackagesByBuildId) -> Result<Vec<u8>> {
+pub fn profile_of(recording: &[u8], service: &Service, build_ids: &PackagesByBuildId) -> Result<Vec<u8>> {
     let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (mut profile, _unresolved) = resolve::resolve(&recording, &NoFiles)?;
     let service = service.package();

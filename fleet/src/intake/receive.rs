@@ -2,16 +2,18 @@
 //! Submissions: limits, validation with the profile reader, and the keeper's answers.
 
 use super::connections::Slot;
+use super::grpc;
 use super::health::Part;
 use super::keeper::Kept;
 use super::log::Record;
 use super::metrics::Metrics;
 use super::packed::Packing;
-use super::push::{self, PackagesByBuildId, Service};
+use super::push::{self, Service};
 use super::server::{Bucket, Shared};
 use super::tokens::Sender;
+use super::{LARGE, LARGE_ONES};
+use crate::dataset::contents::Contents;
 use crate::day::Day;
-use crate::secret::Keys;
 use crate::submission::{Named, Origin, Submission};
 use axum::Extension;
 use axum::body::Body;
@@ -19,9 +21,10 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
-use sediment_core::Error;
-use std::sync::Arc;
+use prost::Message as _;
+use sediment_core::{Error, ErrorCode};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -33,6 +36,8 @@ enum Form {
     Otlp,
     /// A pprof profile, alone or in a form with this content type.
     Pprof(Service, String),
+    /// A message of Parca's agents.
+    Parca,
 }
 
 pub(super) async fn profile(
@@ -63,6 +68,24 @@ pub(super) async fn pprof(
     let service = Service::of_query(query.as_deref().unwrap_or_default());
     let kind = text_of(&headers, &header::CONTENT_TYPE).unwrap_or_default().to_owned();
     receive(&shared, &slot, &headers, body, Form::Pprof(service, kind)).await
+}
+
+pub(super) async fn otlp_by_grpc(
+    State(shared): State<Arc<Shared>>,
+    Extension(slot): Extension<Slot>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    grpc::answer(receive(&shared, &slot, &headers, body, Form::Otlp).await).await
+}
+
+pub(super) async fn parca(
+    State(shared): State<Arc<Shared>>,
+    Extension(slot): Extension<Slot>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    grpc::answer(receive(&shared, &slot, &headers, body, Form::Parca).await).await
 }
 
 pub(super) fn answer(status: StatusCode, text: impl Into<String>) -> Response {
@@ -231,8 +254,9 @@ async fn received(
     if announced.is_some_and(|length| length > limit) {
         return Err(Refused::Size);
     }
-    let packing = text_of(headers, &header::CONTENT_ENCODING).unwrap_or_default();
-    let packing = Packing::parse(packing).ok_or(Refused::Packing)?;
+    let is_grpc = grpc::is_request(headers);
+    let encoding = if is_grpc { grpc::ENCODING } else { header::CONTENT_ENCODING };
+    let packing = Packing::parse(text_of(headers, &encoding).unwrap_or_default()).ok_or(Refused::Packing)?;
     let read = async {
         let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
         let mut stream = body.into_data_stream();
@@ -254,6 +278,8 @@ async fn received(
             }
             bytes.extend_from_slice(&chunk);
         }
+        let packing =
+            if is_grpc { grpc::unframe(&mut bytes, packing).ok_or(Refused::Broken)? } else { packing };
         Ok(Received { sender, bytes, packing, _room: room })
     };
     tokio::time::timeout(shared.settings.timeout, read).await.map_err(|_| Refused::Slow)?
@@ -262,7 +288,7 @@ async fn received(
 /// A submission that the reader accepted.
 struct Checked {
     identity: u128,
-    bytes: Vec<u8>,
+    contents: Vec<u8>,
 }
 
 /// Reason why the reader rejected it.
@@ -271,30 +297,86 @@ enum Fault {
     Reader(Error),
 }
 
-/// Unpacks a body, converts it to a profile if necessary, and reads it.
-fn check(
-    (keys, submitter): (&Keys, &str),
-    build_ids: &PackagesByBuildId,
+/// A body with everything that is needed to read it.
+struct Unread {
+    shared: Arc<Shared>,
+    submitter: String,
     packing: Packing,
-    bytes: Vec<u8>,
-    form: &Form,
-    limit: usize,
-) -> Result<Checked, Fault> {
-    let unpacked = packing.unpacked(bytes, limit).map_err(|_| Fault::Refused(Refused::Packing))?;
-    let bytes = unpacked.ok_or(Fault::Refused(Refused::Size))?;
-    let bytes = match form {
-        Form::Profile => Ok(bytes),
-        Form::Otlp => {
-            let service = Service::of_otlp(&bytes);
-            push::profile_of(bytes, &service, build_ids)
+    /// The body until it is read.
+    bytes: Mutex<Vec<u8>>,
+    form: Form,
+}
+
+impl Unread {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unpacks the body, converts it to a profile if necessary, and reads it.
+    fn check(&self, limit: usize) -> Result<Vec<Checked>, Fault> {
+        let body = std::mem::take(&mut *self.bytes());
+        let bytes = match self.packing.unpacked(body, limit) {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(body)) => {
+                *self.bytes() = body;
+                return Err(Fault::Refused(Refused::Size));
+            }
+            Err(_) => return Err(Fault::Refused(Refused::Packing)),
+        };
+        let build_ids = &self.shared.build_ids;
+        let profiles = match &self.form {
+            Form::Profile => vec![Ok(bytes)],
+            Form::Otlp => vec![push::profile_of(&bytes, &Service::of_otlp(&bytes), build_ids)],
+            Form::Pprof(service, kind) => {
+                vec![push::profile_of(push::part_of_form(kind, &bytes), service, build_ids)]
+            }
+            Form::Parca => {
+                let profiles = push::of_parca(&bytes).map_err(Fault::Reader)?.into_iter();
+                profiles.map(|(service, bytes)| push::profile_of(&bytes, &service, build_ids)).collect()
+            }
+        };
+        let (mut checked, mut fault) = (Vec::new(), None);
+        for profile in profiles {
+            match profile.and_then(|bytes| self.checked(bytes)) {
+                Ok(one) => checked.push(one),
+                Err(error) => fault = Some(error),
+            }
         }
-        Form::Pprof(service, kind) => {
-            push::profile_of(push::part_of_form(kind, &bytes).to_vec(), service, build_ids)
+        // A message can have profiles of programs without a package beside others.
+        match fault {
+            Some(error) if checked.is_empty() => Err(Fault::Reader(error)),
+            _ => Ok(checked),
         }
-    };
-    let bytes = bytes.map_err(Fault::Reader)?;
-    Submission::read(&bytes, &Named::default()).map_err(Fault::Reader)?;
-    Ok(Checked { identity: keys.identity(submitter, &bytes), bytes })
+    }
+
+    fn checked(&self, profile: Vec<u8>) -> Result<Checked, Error> {
+        let identity = self.shared.keys.identity(&self.submitter, &profile);
+        let submission = Submission::read(profile, &Named::default())?;
+        Ok(Checked { identity, contents: Contents::new(submission).encode_to_vec() })
+    }
+
+    /// Checks in a thread for work: a small body when a processor is free, a large body when no other large body is checked.
+    async fn check_in_turn(self) -> Result<Vec<Checked>, Fault> {
+        let limit = self.shared.settings.size;
+        let unread = Arc::new(self);
+        let length = unread.bytes().len();
+        if length <= LARGE {
+            let _turn = unread.shared.validating.acquire().await;
+            match unread.check_elsewhere(limit.min(LARGE)).await {
+                // It is larger without its packing.
+                Err(Fault::Refused(Refused::Size)) if limit > LARGE => {}
+                checked => return checked,
+            }
+        }
+        let _turn = LARGE_ONES.acquire().await;
+        unread.check_elsewhere(limit).await
+    }
+
+    async fn check_elsewhere(self: &Arc<Self>, limit: usize) -> Result<Vec<Checked>, Fault> {
+        let unread = Arc::clone(self);
+        let checked = tokio::task::spawn_blocking(move || unread.check(limit)).await;
+        checked.unwrap_or_else(|_| Err(Fault::Reader(Error::new(ErrorCode::Io, "the reader failed"))))
+    }
 }
 
 /// Validates and stores a submission.
@@ -304,42 +386,50 @@ async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, for
         return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
     }
     let Received { sender, bytes, packing, _room } = received;
-    let (submitter, limit) = (sender.submitter.clone(), shared.settings.size);
     let is_imported = !matches!(form, Form::Profile);
-    let check = {
-        let shared = Arc::clone(shared);
-        move || check((&shared.keys, &submitter), &shared.build_ids, packing, bytes, &form, limit)
+    let unread = Unread {
+        shared: Arc::clone(shared),
+        submitter: sender.submitter.clone(),
+        packing,
+        bytes: Mutex::new(bytes),
+        form,
     };
-    let Ok(turn) = shared.validating.acquire().await else { return Refused::Busy.answer(shared) };
-    let checked = tokio::task::spawn_blocking(check).await;
-    drop(turn);
-    let Checked { identity, bytes } = match checked {
-        Ok(Ok(checked)) => checked,
-        Ok(Err(Fault::Refused(refused))) => return refused.answer(shared),
-        Ok(Err(Fault::Reader(error))) => {
+    let checked = match unread.check_in_turn().await {
+        Ok(checked) => checked,
+        Err(Fault::Refused(refused)) => return refused.answer(shared),
+        Err(Fault::Reader(error)) => {
             Metrics::count(&shared.metrics.refused_invalid_total);
             let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             return answer(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}{hint}"));
         }
-        Err(_) => return answer(StatusCode::INTERNAL_SERVER_ERROR, "the reader failed"),
     };
     let origin = Origin { submitter: sender.submitter, host_class: sender.host_class, day: Day::today() };
-    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }, identity).await {
-        Some(Kept::New) => {
-            if is_imported {
-                Metrics::count(&shared.metrics.imported_total);
+    let mut is_new = false;
+    for Checked { identity, contents } in checked {
+        let record = Record { origin: origin.clone(), idempotency_key: key.clone(), identity, contents };
+        match shared.keeper.keep(record).await {
+            Some(Kept::New) => {
+                if is_imported {
+                    Metrics::count(&shared.metrics.imported_total);
+                }
+                is_new = true;
             }
-            shared.health.works(Part::Log);
-            answer(StatusCode::CREATED, "kept")
+            Some(Kept::Duplicate) => {}
+            Some(Kept::KeyReused) => {
+                return answer(StatusCode::CONFLICT, "the idempotency key came with another submission");
+            }
+            Some(Kept::Failed(error)) => {
+                shared.health.fails(Part::Log, &error.to_string());
+                let text = "the submission could not be stored: try again later";
+                return answer(StatusCode::INSUFFICIENT_STORAGE, text);
+            }
+            None => return Refused::Busy.answer(shared),
         }
-        Some(Kept::Duplicate) => answer(StatusCode::OK, "kept before"),
-        Some(Kept::KeyReused) => {
-            answer(StatusCode::CONFLICT, "the idempotency key came with another submission")
-        }
-        Some(Kept::Failed(error)) => {
-            shared.health.fails(Part::Log, &error.to_string());
-            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be stored: try again later")
-        }
-        None => Refused::Busy.answer(shared),
+    }
+    if is_new {
+        shared.health.works(Part::Log);
+        answer(StatusCode::CREATED, "kept")
+    } else {
+        answer(StatusCode::OK, "kept before")
     }
 }

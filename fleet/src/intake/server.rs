@@ -17,9 +17,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use sediment_core::{Error, ErrorCode, Result};
@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncReadExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -40,6 +40,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const WAITING_PAGES: usize = 64;
 /// Bytes of a page in memory for each client.
 const PIECE: usize = 32 * 1024;
+/// Maximum time for the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
+/// Bytes of an answer that the system takes for a client.
+const SEND_BUFFER: u32 = 64 * 1024;
+/// Simultaneous requests of a connection.
+const STREAMS: u32 = 16;
+/// First bytes of a connection with HTTP/2.
+const PREFACE: &[u8] = b"PRI";
 /// Maximum number of threads that wait for files.
 const BLOCKING: usize = 128;
 
@@ -138,7 +146,6 @@ fn serve_with(
     let shared = Arc::new(Shared {
         tokens: TokenFile::open(&settings.tokens, keys)?,
         build_ids: PackagesByBuildId::open(settings.build_ids.as_deref())?,
-        metrics,
         health,
         keeper: keeper.handle(),
         keys: keys.clone(),
@@ -150,8 +157,10 @@ fn serve_with(
             settings.min_submitters,
             settings.shipped.clone(),
             &settings.log.join("published"),
+            Arc::clone(&metrics),
         )?),
         waiting_pages: Semaphore::new(WAITING_PAGES),
+        metrics,
         settings: settings.clone(),
     });
     // A thread that reads the log of a table waits for files, which other threads read.
@@ -161,7 +170,7 @@ fn serve_with(
         .build()
         .map_err(|error| io(&error))?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(settings.listen).await;
+        let listener = listen(settings.listen);
         let listener = listener.map_err(|error| io(&error).with_input(settings.listen.to_string()))?;
         let ends = Ends::new()?;
         let hang_up = signal(SignalKind::hangup()).map_err(|error| io(&error))?;
@@ -171,6 +180,15 @@ fn serve_with(
         looking.abort();
         Ok(())
     })
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    // Connections inherit it. Otherwise the system would take megabytes for each client that does not read.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(1024)
 }
 
 /// Reads the file of tokens again if it was changed, and when the process gets a signal.
@@ -194,6 +212,11 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/profiles", post(receive::profile))
         .route("/v1development/profiles", post(receive::otlp))
         .route("/ingest", post(receive::pprof))
+        .route(
+            "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+            post(receive::otlp_by_grpc),
+        )
+        .route("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", post(receive::parca))
         .route("/metrics", get(|State(shared): State<Arc<Shared>>| async move { shared.metrics.text() }))
         .route("/health", get(health))
         .route("/", get(packages))
@@ -297,27 +320,55 @@ fn talk(
             })
         }
     });
-    let io = TokioIo::new(connections.watched(stream, &connection));
-    let served = http1::Builder::new()
+    let mut http1 = http1::Builder::new();
+    http1
         .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(10))
+        .header_read_timeout(HEAD)
         .max_buf_size(64 * 1024)
         // Times before 1970 cannot be written in a header.
-        .auto_date_header(SystemTime::now() >= UNIX_EPOCH)
-        .serve_connection(io, service);
-    let served = graceful.watch(served);
-    let metrics = Arc::clone(&shared.metrics);
+        .auto_date_header(SystemTime::now() >= UNIX_EPOCH);
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    http2
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_send_buf_size(64 * 1024)
+        .auto_date_header(SystemTime::now() >= UNIX_EPOCH);
+    let (watcher, metrics) = (graceful.watcher(), Arc::clone(&shared.metrics));
     metrics.connections.fetch_add(1, Ordering::Relaxed);
     tokio::spawn(async move {
-        tokio::select! {
+        let answering = async {
+            let is_http2 = is_http2(&stream).await?;
+            let io = TokioIo::new(connections.watched(stream, &connection));
             // A client that disconnects is not a fault of the server.
-            _ = served => {}
+            let _ = match is_http2 {
+                false => watcher.watch(http1.serve_connection(io, service)).await,
+                true => watcher.watch(http2.serve_connection(io, service)).await,
+            };
+            Some(())
+        };
+        tokio::select! {
+            _ = answering => {}
             () = connections.end_of(&connection) => {}
         }
         connections.close(&connection);
         metrics.connections.fetch_sub(1, Ordering::Relaxed);
         drop(place);
     });
+}
+
+/// Waits for the first bytes of a connection. `None`: there are none.
+async fn is_http2(stream: &TcpStream) -> Option<bool> {
+    let look = async {
+        let mut first = [0; PREFACE.len()];
+        loop {
+            let length = stream.peek(&mut first).await.ok().filter(|length| *length > 0)?;
+            if first.get(..length) != PREFACE.get(..length) || length == PREFACE.len() {
+                return Some(first == PREFACE);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(HEAD, look).await.ok().flatten()
 }
 
 const HTML: &str = "text/html; charset=utf-8";

@@ -4,7 +4,10 @@
 //! Functions without names are addresses, which are valid only in one build. Block counts are executions or samples. For each library, the build that
 //! most submitters have is kept; for blocks, the unit that most submitters have. Other data is left out, and reported.
 
-use crate::dataset::dictionary::Dictionary;
+use crate::dataset::Dataset;
+use crate::dataset::tables::{only, subjects_schema, text_at};
+use datafusion::arrow::array::RecordBatch;
+use sediment_core::Result;
 use sediment_core::profile::address_of_nameless;
 use sediment_core::profile::rows::RowKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,25 +92,31 @@ impl Aside {
     }
 
     /// Bits of each subject: it is left out of submissions that have one of these bits.
-    #[must_use]
-    pub fn of_subjects(&self, dictionary: &Dictionary) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// Fails if the store fails.
+    pub async fn of_subjects(&self, dataset: &Dataset) -> Result<Vec<u32>> {
+        let mut bits = Vec::new();
         if self.is_nothing() {
-            return Vec::new();
+            return Ok(bits);
         }
         let labels: BTreeMap<&str, u32> =
             self.builds.keys().enumerate().map(|(at, label)| (label.as_str(), bit_of_label(at))).collect();
-        let of_function = |number: Option<u32>| {
-            let key = number.and_then(|number| dictionary.function_at(number));
-            let nameless = key.filter(|key| address_of_nameless(key.name).is_some());
-            nameless.and_then(|key| labels.get(key.dso?)).copied().unwrap_or(0)
+        let schema = only(&subjects_schema(), &["kind", "dso", "name", "callee_dso", "callee_name"]);
+        let read = |batch: RecordBatch| {
+            let text = |column, row| text_at(&batch, column, row);
+            let of_function = |dso, row| {
+                let nameless = text(dso + 1, row).filter(|name| address_of_nameless(name).is_some());
+                nameless.and_then(|_| labels.get(text(dso, row)?)).copied().unwrap_or(0)
+            };
+            bits.extend((0..batch.num_rows()).map(|row| {
+                let is_of_blocks = text(0, row).and_then(RowKind::parse).is_some_and(RowKind::is_of_blocks);
+                (if is_of_blocks { BLOCKS } else { 0 }) | of_function(1, row) | of_function(3, row)
+            }));
+            Ok(())
         };
-        let subjects = (0..).map_while(|number| dictionary.subject_at(number));
-        subjects
-            .map(|subject| {
-                let blocks = if subject.kind.is_of_blocks() { BLOCKS } else { 0 };
-                blocks | of_function(subject.function) | of_function(subject.callee)
-            })
-            .collect()
+        dataset.each_subject(&schema, None, read).await?;
+        Ok(bits)
     }
 
     /// False for a merge's claim about a library with several builds, because the claim belongs to a build that is left out.

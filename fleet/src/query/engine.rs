@@ -126,9 +126,10 @@ impl Engine {
             return done.map(drop).map_err(|error| failed(&error));
         }
         let file = format!("{LENT}/{}.parquet", random());
-        let bytes = tables::parquet_of(&rows.schema(), std::slice::from_ref(rows))?;
+        let mut bytes = tables::ParquetBytes::new(&rows.schema())?;
+        bytes.add(rows)?;
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
-        store.create(&file, bytes).await?;
+        store.create(&file, bytes.finish()?).await?;
         let schema = rows.schema();
         let options = ParquetReadOptions::default().schema(&schema);
         let frame = self.context.read_parquet(store.url(&file)?, options).await;

@@ -9,7 +9,8 @@ use super::factors::{Scale, divided};
 use super::policy::{Counted, Policy};
 use super::sql;
 use crate::dataset::catalog::Table;
-use crate::dataset::dictionary::{Dictionary, Subject};
+use crate::dataset::dictionary::{Names, Subject};
+use crate::dataset::writer::NAMES;
 use crate::dataset::{Dataset, Selection, tables};
 use datafusion::arrow::array::{
     Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch,
@@ -75,13 +76,18 @@ async fn merged(
     selection: &Selection,
     policy: &Policy,
 ) -> Result<Merged> {
-    let (counted, dictionary) = register(dataset, engine, selection, policy).await?;
+    let early = names_of_few(dataset);
+    let counted = register(dataset, engine, selection, policy).await?;
     let sums = sums(&engine.run(&query(engine, &counted, policy)).await?, &counted)?;
+    let names = match early {
+        Some(early) => early.await.map_err(|error| defect(&error))??,
+        None => dataset.names(Some(marked(sums.iter().map(|sum| sum.subject)))).await?,
+    };
     let rare = match policy.min_submitters {
         0 | 1 => HashSet::new(),
-        least => rare_functions((dataset, engine), &dictionary, &sums, &counted, least).await?,
+        least => rare_functions((dataset, engine), &names, &sums, &counted, least).await?,
     };
-    let profile = assemble(&dictionary, &sums, &rare, &counted)?;
+    let profile = assemble(&names, &sums, &rare, &counted)?;
     Ok(Merged {
         profile,
         submissions: counted.submissions,
@@ -90,6 +96,29 @@ async fn merged(
         classes: counted.classes.iter().copied().zip(counted.of_class.iter().copied()).collect(),
         aside: counted.aside.told(),
     })
+}
+
+/// Reads all names while the engine works, if there are few. Otherwise the names of the result are read after the query, because strangers may have sent
+/// many others.
+fn names_of_few(dataset: &Dataset) -> Option<tokio::task::JoinHandle<Result<Names>>> {
+    let count: u64 = dataset.of(Table::Subjects).iter().map(|file| file.rows).sum();
+    let dataset = dataset.clone();
+    (count <= NAMES as u64).then(|| tokio::spawn(async move { dataset.names(None).await }))
+}
+
+/// Marks of numbers.
+pub(super) fn marked(numbers: impl Iterator<Item = i32>) -> Vec<bool> {
+    let mut marks = Vec::new();
+    for number in numbers {
+        let at = number as usize;
+        if marks.len() <= at {
+            marks.resize(at + 1, false);
+        }
+        if let Some(mark) = marks.get_mut(at) {
+            *mark = true;
+        }
+    }
+    marks
 }
 
 /// The plan of a merge.
@@ -102,7 +131,7 @@ pub async fn explain(
     selection: &Selection,
     policy: &Policy,
 ) -> Result<String> {
-    let (counted, _) = register(dataset, engine, selection, policy).await?;
+    let counted = register(dataset, engine, selection, policy).await?;
     let text = query(engine, &counted, policy);
     let plan = engine.explain(&text).await;
     engine.take_back(&dataset.store).await?;
@@ -115,11 +144,7 @@ async fn register(
     engine: &Engine,
     selection: &Selection,
     policy: &Policy,
-) -> Result<(Counted, Dictionary)> {
-    let dictionary = tokio::spawn({
-        let dataset = dataset.clone();
-        async move { dataset.dictionary().await }
-    });
+) -> Result<Counted> {
     let mut files = dataset.files(Table::Facts, selection);
     files.extend(dataset.files(Table::Blocks, selection));
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
@@ -131,23 +156,22 @@ async fn register(
         )
         .with_hint("merge parts of the dataset, and then their profiles: sediment merge"));
     }
-    let dictionary = dictionary.await.map_err(|error| defect(&error))??;
     if counted.is_all {
-        return Ok((counted, dictionary));
+        return Ok(counted);
     }
+    let (scales, marks) = (scales_of(dataset).await?, counted.aside.of_subjects(dataset).await?);
     if engine.is_embedded() {
-        give_functions(engine, &counted, &dictionary);
+        give_functions(engine, &counted, scales, marks);
     } else {
         engine.lend("counted", &dataset.store, &counted.table()?).await?;
-        engine.lend("scales", &dataset.store, &scales(&counted, &dictionary)?).await?;
+        engine.lend("scales", &dataset.store, &table_of(&scales, &marks)?).await?;
     }
-    Ok((counted, dictionary))
+    Ok(counted)
 }
 
 /// Registers functions in an engine of this process. They compute where a row counts, and how much.
-fn give_functions(engine: &Engine, counted: &Counted, dictionary: &Dictionary) {
+fn give_functions(engine: &Engine, counted: &Counted, scales: Vec<Scale>, marks: Vec<u32>) {
     let rows = Arc::new(counted.by_number());
-    let marks = counted.aside.of_subjects(dictionary);
     let count = counted.classes.len() as i64;
     engine.function("slot_of", DataType::Int64, {
         let rows = Arc::clone(&rows);
@@ -163,7 +187,6 @@ fn give_functions(engine: &Engine, counted: &Counted, dictionary: &Dictionary) {
     });
     if counted.is_by_submitter() {
         let factors = counted.factors.clone();
-        let scales = scales_of(dictionary);
         engine.weighing(move |weight, subject, submission| {
             let row = rows.get(submission as usize).copied().flatten()?;
             let scale = scales.get(subject as usize).copied().unwrap_or(Scale::Recordings);
@@ -175,14 +198,20 @@ fn give_functions(engine: &Engine, counted: &Counted, dictionary: &Dictionary) {
 }
 
 /// The kinds of numbers of all subjects.
-fn scales_of(dictionary: &Dictionary) -> Vec<Scale> {
-    (0..).map_while(|number| dictionary.subject_at(number)).map(|subject| Scale::of(subject.kind)).collect()
+async fn scales_of(dataset: &Dataset) -> Result<Vec<Scale>> {
+    let mut scales = Vec::new();
+    let schema = tables::only(&tables::subjects_schema(), &["kind"]);
+    let read = |batch: RecordBatch| {
+        let kinds = (0..batch.num_rows()).map(|row| tables::text_at(&batch, 0, row).and_then(RowKind::parse));
+        scales.extend(kinds.map(|kind| kind.map_or(Scale::Recordings, Scale::of)));
+        Ok(())
+    };
+    dataset.each_subject(&schema, None, read).await?;
+    Ok(scales)
 }
 
 /// The same as a table, with the bits by which subjects are left out.
-fn scales(counted: &Counted, dictionary: &Dictionary) -> Result<RecordBatch> {
-    let scales = scales_of(dictionary);
-    let marks = counted.aside.of_subjects(dictionary);
+fn table_of(scales: &[Scale], marks: &[u32]) -> Result<RecordBatch> {
     let mark = |at: usize| marks.get(at).copied().unwrap_or(0) as i32;
     let columns: [(&str, ArrayRef); 3] = [
         ("subject", Arc::new(Int32Array::from_iter_values(0..scales.len() as i32))),
@@ -246,16 +275,16 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
 /// Functions that fewer than `least` submitters executed. For most functions the bits decide; for the others the submitters are counted.
 async fn rare_functions(
     (dataset, engine): (&Dataset, &Engine),
-    dictionary: &Dictionary,
+    names: &Names,
     sums: &[Sum],
     counted: &Counted,
     least: u32,
 ) -> Result<HashSet<u32>> {
     let function_of = |subject: i32| {
-        let subject = dictionary.subject_at(subject)?;
+        let subject = names.subject_at(subject)?;
         if subject.kind == RowKind::Function { subject.function } else { None }
     };
-    let mut bits: Vec<Option<i64>> = vec![None; dictionary.function_count()];
+    let mut bits: Vec<Option<i64>> = vec![None; names.function_count()];
     for sum in sums {
         if let Some(bits) = function_of(sum.subject).and_then(|function| bits.get_mut(function as usize)) {
             *bits.get_or_insert(0) |= sum.bits;
@@ -307,12 +336,7 @@ async fn rare_functions(
 
 /// The profile of the sums: the library makes one profile for each weight class, and adds them with their weights. Several subjects can be the same
 /// function, so the sums of a class are added before they are weighted.
-fn assemble(
-    dictionary: &Dictionary,
-    sums: &[Sum],
-    rare: &HashSet<u32>,
-    counted: &Counted,
-) -> Result<Profile> {
+fn assemble(names: &Names, sums: &[Sum], rare: &HashSet<u32>, counted: &Counted) -> Result<Profile> {
     let mut classes: BTreeMap<i32, (Assembly, Vec<Option<FunctionIndex>>)> = BTreeMap::new();
     let is_rare = |subject: &Subject<'_>| {
         [subject.function, subject.callee].into_iter().flatten().any(|function| rare.contains(&function))
@@ -321,13 +345,12 @@ fn assemble(
     let common: HashSet<&str> = sums
         .iter()
         .filter(|_| !rare.is_empty())
-        .filter_map(|sum| dictionary.subject_at(sum.subject))
+        .filter_map(|sum| names.subject_at(sum.subject))
         .filter(|subject| subject.kind == RowKind::Function && !is_rare(subject))
-        .filter_map(|subject| dictionary.function_at(subject.function?)?.dso)
+        .filter_map(|subject| names.function_at(subject.function?)?.dso)
         .collect();
     for sum in sums {
-        let subject =
-            dictionary.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
+        let subject = names.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
         let label = subject.detail.rsplit('\t').next().unwrap_or_default();
         let is_rare_library = subject.kind == RowKind::Library && !rare.is_empty() && !common.contains(label);
         let is_other_build = !counted.aside.keeps_library(subject.kind, subject.detail);
@@ -336,12 +359,12 @@ fn assemble(
         }
         let (assembly, functions) = classes
             .entry(sum.class)
-            .or_insert_with(|| (Assembly::default(), vec![None; dictionary.function_count()]));
+            .or_insert_with(|| (Assembly::default(), vec![None; names.function_count()]));
         let mut index = |function: Option<u32>| {
             let number = function?;
             let known = functions.get_mut(number as usize)?;
             if known.is_none() {
-                *known = Some(assembly.profile().function(dictionary.function_at(number)?.key()));
+                *known = Some(assembly.profile().function(names.function_at(number)?.key()));
             }
             *known
         };

@@ -2,11 +2,11 @@
 //! Coverage, drift and outliers: the contents of a dataset, the change of use since a shipped profile, and submitters that differ from all others.
 
 use super::engine::Engine;
-use super::merge;
+use super::merge::{self, marked};
 use super::policy::Policy;
 use super::sql;
 use crate::dataset::catalog::Table;
-use crate::dataset::dictionary::Dictionary;
+use crate::dataset::dictionary::Names;
 use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
@@ -156,34 +156,36 @@ pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection)
         Arc::new(Int32Array::from_iter_values(submissions.rows.iter().map(|one| one.number)));
     let counted = RecordBatch::try_from_iter([("submission", numbers)]).map_err(|error| defect(&error))?;
     engine.lend("counted", &dataset.store, &counted).await?;
-    let dictionary = dataset.dictionary().await?;
     let mut of_submitter: BTreeMap<i32, HashMap<Call, u128>> = BTreeMap::new();
     let sums = engine.run(sql::BY_SUBMITTER).await;
     engine.take_back(&dataset.store).await?;
-    for batch in sums? {
+    let sums = sums?;
+    let subjects = sums.iter().flat_map(|batch| batch.column(1).as_primitive::<Int32Type>().values());
+    let names = dataset.names(Some(marked(subjects.copied()))).await?;
+    for batch in &sums {
         let weights = cast(batch.column(2), &DataType::Decimal128(38, 0)).map_err(|error| defect(&error))?;
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
         let weights = weights.as_primitive::<Decimal128Type>().values();
         for ((submitter, subject), weight) in numbers(0).iter().zip(numbers(1)).zip(weights) {
-            if let Some(call) = call_of(&dictionary, *subject) {
+            if let Some(call) = call_of(&names, *subject) {
                 let sum = of_submitter.entry(*submitter).or_default().entry(call).or_default();
                 *sum += u128::try_from(*weight).map_err(|error| defect(&error))?;
             }
         }
     }
-    Ok(by_agreement(&dictionary, &of_submitter))
+    Ok(by_agreement(&dataset.submitters().await?, &of_submitter))
 }
 
 /// Caller and callee, by number. A submitter that knows only the functions of a program does not know these pairs.
 type Call = (Option<u32>, Option<u32>);
 
-fn call_of(dictionary: &Dictionary, subject: i32) -> Option<Call> {
-    let subject = dictionary.subject_at(subject)?;
+fn call_of(names: &Names, subject: i32) -> Option<Call> {
+    let subject = names.subject_at(subject)?;
     (subject.kind == RowKind::Call).then_some((subject.function, subject.callee))
 }
 
 /// The weights of all other submitters; each counts once, no matter how much it sent.
-fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<Call, u128>>) -> Vec<Outlier> {
+fn by_agreement(keys: &[String], of_submitter: &BTreeMap<i32, HashMap<Call, u128>>) -> Vec<Outlier> {
     let own = |weights: &HashMap<Call, u128>| weights.values().sum::<u128>();
     let total: u128 = of_submitter.values().map(own).sum();
     let mut all: HashMap<Call, u128> = HashMap::new();
@@ -204,7 +206,7 @@ fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<Ca
                 part.min(elsewhere.checked_div(others).unwrap_or(0) as u64)
             });
             Outlier {
-                submitter: dictionary.submitter_at(*submitter).unwrap_or("unknown").to_owned(),
+                submitter: keys.get(*submitter as usize).map_or("unknown", String::as_str).to_owned(),
                 agreement: overlap.sum::<u64>() / 1000,
                 share: parts(sum, total) / 1000,
                 is_marked: false,

@@ -150,6 +150,73 @@ fn profilers_push_what_they_recorded() {
     assert!(merged.contains("\"main\" -> \"work\""), "{merged}");
 }
 
+/// Sends a message with gRPC. Returns the status and the reason.
+fn call(intake: &Intake, path: &str, token: &str, message: &[u8], is_packed: bool) -> (u16, String) {
+    let frame = |bytes: &[u8]| {
+        let length = u32::try_from(bytes.len()).unwrap().to_be_bytes();
+        [&[u8::from(is_packed)][..], &length, bytes].concat()
+    };
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(message).unwrap();
+    let body = if is_packed { frame(&packed.finish().unwrap()) } else { frame(message) };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(intake.address).await.unwrap();
+        let stream = hyper_util::rt::TokioIo::new(stream);
+        let executor = hyper_util::rt::TokioExecutor::new();
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = hyper::Request::post(format!("http://{}{path}", intake.address))
+            .header("content-type", "application/grpc+proto")
+            .header("te", "trailers")
+            .header("grpc-encoding", "gzip")
+            .header("authorization", format!("Bearer {token}"))
+            .body(http_body_util::Full::new(bytes::Bytes::from(body)))
+            .unwrap();
+        let answer = sender.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let answer = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap();
+        let trailers = answer.trailers().unwrap();
+        let text = |name: &str| trailers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+        (text("grpc-status").parse().unwrap(), text("grpc-message"))
+    })
+}
+
+#[test]
+fn profilers_push_with_grpc() {
+    let site = Site::new();
+    let intake = site.start(&[]);
+    let path = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
+    let token = &site.tokens[0];
+    let gzip = |bytes: &[u8]| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(bytes).unwrap();
+        packed.finish().unwrap()
+    };
+    let label =
+        |name: &str, value: &str| field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat());
+    let series = |labels: &[u8], profile: &[u8]| {
+        field(2, &[field(1, labels), field(2, &field(1, &gzip(profile)))].concat())
+    };
+    let named =
+        [label("__name__", "parca_agent_cpu"), label("job", "web"), label("version", "2.1-4")].concat();
+    // The second profile has no package, and does not keep the first from being accepted.
+    let both = [series(&named, &pprof("aa")), series(&label("node", "a"), &pprof("bb"))].concat();
+    assert_eq!(call(&intake, path, token, &both, true), (0, String::new()));
+    assert_eq!(call(&intake, path, token, &both, false), (0, String::new()));
+    assert_eq!(intake.metric("imported_total"), 1);
+    let (status, reason) = call(&intake, path, token, &series(&[], &pprof("bb")), true);
+    assert!(status == 3 && reason.contains("name of the profiled service is missing"), "{status} {reason}");
+    assert_eq!(call(&intake, path, "wrong", &both, true).0, 16);
+    assert_eq!(call(&intake, path, token, b"", false).0, 3);
+    let otlp = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
+    let (status, reason) = call(&intake, otlp, token, b"\xff\xff", false);
+    assert!(status == 3 && !reason.is_empty(), "{status} {reason}");
+    intake.stop();
+    let coverage = run(&["coverage", &site.dataset()]);
+    assert!(coverage.contains("\nweb\t2.1-4\t1\t"), "{coverage}");
+}
+
 #[test]
 fn tokens_count_from_the_moment_their_file_changes() {
     let site = Site::new();
@@ -187,7 +254,10 @@ fn tokens_count_from_the_moment_their_file_changes() {
     let health = intake.get("/health");
     assert!(status(&health) == "503" && health.contains("tokens fails"), "{health}");
     // After many wrong tokens, the answer is to wait.
-    let last = (0..80).map(|_| status(&intake.post("wrong", "", "x")).to_owned()).last().unwrap();
+    let mut last = String::new();
+    for _ in 0..80 {
+        last = status(&intake.post("wrong", "", "x")).to_owned();
+    }
     assert_eq!(last, "429");
     intake.stop();
 }

@@ -5,9 +5,7 @@ mod limits;
 #[path = "../support/mod.rs"]
 mod support;
 
-use sediment_fleet::day::Day;
-use sediment_fleet::intake::log::{Aside, Log, Record, records_aside, segments, segments_aside};
-use sediment_fleet::submission::Origin;
+use sediment_fleet::intake::log::segments;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -288,59 +286,6 @@ fn killed_at_any_moment_everything_acknowledged_is_there() {
         .map(|number| std::fs::metadata(log.join(format!("{number:012}.log"))).unwrap().len())
         .sum();
     assert_eq!(left, 0, "the log is empty once all of it is in partitions");
-}
-
-#[test]
-fn what_a_later_reader_refuses_is_set_aside_and_blocks_nothing() {
-    let site = Site::new();
-    let log = site.folder.path().join("dataset/log");
-    let origin = |number: u64| Origin {
-        submitter: format!("{number:016x}"),
-        host_class: "desktop".to_owned(),
-        day: Day::today(),
-    };
-    let record = |number: u64, bytes: String| Record {
-        origin: origin(number),
-        idempotency_key: None,
-        bytes: bytes.into_bytes(),
-    };
-    // The state that an earlier version left, whose reader accepted the second record.
-    let refused = record(2, "digraph { graph [sediment=99]; a -> b; }".to_owned());
-    let records = [record(1, profile(1)), refused.clone(), record(3, profile(3))];
-    Log::open(&log, 0).unwrap().append(&records).unwrap();
-    for start in 0..3 {
-        if start == 2 {
-            let mut aside = Aside::new(&log, segments_aside(&log).unwrap()[0]);
-            [record(2, profile(2)), record(1, profile(1))]
-                .iter()
-                .for_each(|record| aside.add(record).unwrap());
-            aside.settle().unwrap();
-        }
-        let intake = site.start(&[]);
-        if start == 0 {
-            intake.wait_for("set_aside_total", 1);
-        }
-        intake.stop();
-        let covered = run(&["coverage", &site.dataset()]);
-        let submissions: u64 = covered
-            .lines()
-            .skip(1)
-            .map(|line| line.split('\t').nth(2).unwrap().parse::<u64>().unwrap())
-            .sum();
-        let aside = segments_aside(&log).unwrap();
-        let left: Vec<Record> = aside
-            .iter()
-            .flat_map(|number| records_aside(&log, *number).unwrap())
-            .collect::<Result<_, _>>()
-            .unwrap();
-        if start < 2 {
-            assert_eq!((submissions, &left), (2, &vec![refused.clone()]));
-            assert_eq!(segments(&log).unwrap().len(), 0, "no segment waits");
-            continue;
-        }
-        // Records that this version accepts are added, once.
-        assert_eq!((submissions, left.len()), (3, 0));
-    }
 }
 
 #[test]

@@ -71,9 +71,9 @@ impl Bucket {
 
     fn answer(&self, request: &Request, fails: bool) -> Vec<u8> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        if fails && number % 2 == 0 {
+        if fails && number.is_multiple_of(2) {
             self.failed.fetch_add(1, Ordering::Relaxed);
-            if number % 4 == 0 {
+            if number.is_multiple_of(4) {
                 self.work(request);
             }
             return response(503, &[], b"", true);
