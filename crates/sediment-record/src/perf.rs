@@ -45,8 +45,7 @@ pub(crate) const STACKS: Recorder = Recorder {
 const BRANCH_OPTIONS: [&str; 4] = ["-e", "branches:u", "-j", "any_call,u"];
 /// Events of samples, the best first.
 const SAMPLED: [&str; 2] = ["cycles:u", "cpu-clock:u"];
-/// Time that a sample with its stack costs the program. `scripts/prove hardware-samples` measured 37 to 45 µs on a
-/// virtual machine.
+/// Time that a sample with its stack costs the program: 37 to 45 µs on a virtual machine.
 const SAMPLE: Duration = Duration::from_micros(50);
 /// Samples per second of processor time: limits, and the number without a given overhead.
 const FEWEST: f64 = 50.0;

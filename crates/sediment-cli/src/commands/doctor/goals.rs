@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chooses the recording method for each goal on a machine, with the reason, from the measurements in
-//! docs/proofs/hardware-samples.md.
+//! Chooses the recording method for each goal on a machine, with the reason.
 
 use serde::Serialize;
 

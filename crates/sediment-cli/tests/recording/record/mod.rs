@@ -2,8 +2,7 @@
 //! `sediment record` on programs that are difficult to trace: their output and exit codes stay the same, nothing is
 //! left in them, and executed functions are in the profile.
 //!
-//! Tests marked [repeated] in the list run once, or SEDIMENT_REPEATS times; proofs/scripts/recorder repeats them up to
-//! two hundred times.
+//! Tests marked [repeated] in the list run once, or SEDIMENT_REPEATS times.
 
 mod answers;
 mod architectures;
