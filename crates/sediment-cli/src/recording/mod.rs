@@ -67,11 +67,13 @@ pub(crate) struct RecordingOptions {
     // Earlier releases had the values auto and never, which ask for nothing now.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always", hide_possible_values = true, value_parser = ["auto", "always", "never"])]
     blocks: Option<String>,
-    // Options of earlier releases, without effect.
+    /// Option of an earlier release, without effect
     #[arg(long, hide = true)]
     share_processor: bool,
+    /// Option of an earlier release, without effect
     #[arg(long, hide = true)]
     trampolines: bool,
+    /// Option of an earlier release, without effect [default: none]
     #[arg(long, hide = true, value_name = "NUMBER")]
     seed: Option<u64>,
 }
