@@ -300,7 +300,7 @@ coded! {
         UnreadableMapping "unreadable-mapping" "mapped files that are not readable programs, not recorded",
         WritableCode "writable-code" "files with writable code, which is not recorded",
         ChangedCode "changed-code" "files whose code differs from memory, not recorded",
-        UntraceableProcess "untraceable-process" "child processes that may not be traced, not recorded",
+        UntraceableProcess "untraceable-process" "processes that cannot be recorded",
         LeftProcess "left-process" "processes that the recorder lost before they ended",
         OtherRights "other-rights" "setuid rights, which programs lose while they are traced",
         RefusedSite "refused-site" "call sites that cannot be redirected safely, not counted",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Dictionary`]: subjects in compact form, as a writer collects them, and [`Names`]: the subjects of a dataset that a query needs, by number.
+//! [`SubjectDictionary`]: subjects in compact form, as a writer collects them, and [`Names`]: the subjects of a dataset that a query needs, by number.
 //!
 //! A dataset may have far more names than fit in memory, because strangers can invent them. So a writer has only the names of the submissions that it
 //! adds, and a query only the names of its result.
@@ -150,7 +150,7 @@ fn word_of<'t>(text: &'t str, ends: &[usize], position: u32) -> Option<&'t str> 
 
 /// Subjects by position, in the order in which they were added.
 #[derive(Debug, Default)]
-pub(super) struct Dictionary {
+pub(super) struct SubjectDictionary {
     /// Functions in the spelling of [`spell`].
     pub(super) functions: Words,
     pub(super) details: Words,
@@ -160,7 +160,7 @@ pub(super) struct Dictionary {
     hashing: RandomState,
 }
 
-impl Dictionary {
+impl SubjectDictionary {
     /// Number of subjects.
     pub(super) fn len(&self) -> usize {
         self.subjects.len()
@@ -213,7 +213,7 @@ impl Dictionary {
 /// Subjects of a dataset by number.
 #[derive(Debug, Default)]
 pub struct Names {
-    dictionary: Dictionary,
+    dictionary: SubjectDictionary,
     positions: HashMap<i32, u32, RandomState>,
 }
 

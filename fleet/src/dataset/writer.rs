@@ -6,7 +6,7 @@
 
 use super::catalog::{Committed, FORGOTTEN, File, Table};
 use super::contents::{Contents, ContentsRow};
-use super::dictionary::{Dictionary, SubjectKey, Words};
+use super::dictionary::{SubjectDictionary, SubjectKey, Words};
 use super::maintenance::is_late;
 use super::tables::{self, Facts, Shared, SubmissionRow};
 use super::{Dataset, Logs, bucket_of, each_batch, name_in_bucket, random, write_rows};
@@ -39,7 +39,7 @@ pub struct Writer {
     id: String,
     keys: Keys,
     known: HashSet<u128>,
-    dictionary: Dictionary,
+    dictionary: SubjectDictionary,
     /// Numbers of the first subjects in the dictionary; the others have none yet.
     subject_numbers: Vec<i32>,
     submitters: Words,
@@ -116,7 +116,7 @@ impl Writer {
             logs,
             keys,
             known: HashSet::new(),
-            dictionary: Dictionary::default(),
+            dictionary: SubjectDictionary::default(),
             subject_numbers: Vec::new(),
             submitters: Words::default(),
             submitter_numbers: Vec::new(),
@@ -334,7 +334,7 @@ impl Writer {
         self.parts.clear();
         self.submission_numbers.clear();
         if self.dictionary.len() > NAMES {
-            self.dictionary = Dictionary::default();
+            self.dictionary = SubjectDictionary::default();
             self.subject_numbers.clear();
         }
         Ok(())

@@ -44,11 +44,11 @@ pub struct Pages {
     published: Mutex<Published>,
     metrics: Arc<Metrics>,
     /// The last comparison of each package with the dataset. The lock is held while a page is made.
-    compared: tokio::sync::Mutex<HashMap<String, Comparison>>,
+    compared: tokio::sync::Mutex<HashMap<String, LastComparison>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Comparison {
+struct LastComparison {
     /// Version of the dataset.
     version: u64,
     begun: Instant,
@@ -138,7 +138,7 @@ impl Pages {
         let last = compared.get(package).copied();
         let additions = self.metrics.compactions_total.load(Ordering::Relaxed);
         // If many clients wait, only one checks. Its result is new enough for all that asked before, and soon afterwards.
-        let is_new = |last: Comparison| {
+        let is_new = |last: LastComparison| {
             last.begun >= asked || last.additions == additions && last.begun.elapsed() < SOON
         };
         if last.is_some_and(is_new) {
@@ -155,7 +155,7 @@ impl Pages {
         if compared.len() >= 10_000 {
             compared.clear();
         }
-        compared.insert(package.to_owned(), Comparison { version: dataset.version, begun, additions });
+        compared.insert(package.to_owned(), LastComparison { version: dataset.version, begun, additions });
         Ok(())
     }
 

@@ -155,11 +155,11 @@ mod message {
     #[derive(Clone, PartialEq, prost::Message)]
     pub(super) struct Resource {
         #[prost(message, repeated, tag = "1")]
-        pub(super) attributes: Vec<Attribute>,
+        pub(super) attributes: Vec<KeyValue>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Attribute {
+    pub(super) struct KeyValue {
         #[prost(string, tag = "1")]
         pub(super) key: String,
         #[prost(message, optional, tag = "2")]
@@ -183,17 +183,17 @@ mod message {
         #[prost(message, optional, tag = "1")]
         pub(super) labels: Option<LabelSet>,
         #[prost(message, repeated, tag = "2")]
-        pub(super) samples: Vec<Sample>,
+        pub(super) samples: Vec<RawSample>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
     pub(super) struct LabelSet {
         #[prost(message, repeated, tag = "1")]
-        pub(super) labels: Vec<Label>,
+        pub(super) labels: Vec<SeriesLabel>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Label {
+    pub(super) struct SeriesLabel {
         #[prost(string, tag = "1")]
         pub(super) name: String,
         #[prost(string, tag = "2")]
@@ -201,7 +201,7 @@ mod message {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Sample {
+    pub(super) struct RawSample {
         #[prost(bytes = "vec", tag = "1")]
         pub(super) profile: Vec<u8>,
     }

@@ -66,7 +66,7 @@ fn path_at(thread: Pid, address: u64) -> Option<PathBuf> {
     let mut bytes = Vec::new();
     // The path may end just before unmapped memory.
     while !bytes.contains(&0) && bytes.len() < LONGEST {
-        let at = address + bytes.len() as u64;
+        let at = address.checked_add(bytes.len() as u64)?;
         let mut part = vec![0; 64 - (at % 64) as usize];
         memory.read_exact_at(&mut part, at).ok()?;
         bytes.extend(part);

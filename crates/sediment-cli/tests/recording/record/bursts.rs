@@ -2,9 +2,10 @@
 //! `--method call-sites` for a part of the time: in bursts, and for processes that are already running.
 
 use super::call_sites::{record, recorder_of};
-use super::{RecordingFolder, calls, code, err, slower, text};
+use super::{RecordingFolder, Running, assert_untouched, calls, code, err, number_in, slower, text};
 use libtest_mimic::Trial;
 use sediment_core::profile::Profile;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Need, case};
@@ -18,8 +19,82 @@ pub fn cases() -> Vec<Trial> {
         case("bursts_stand_for_all_calls", &compiler, bursts),
         case("calls_are_noted_in_their_order", &compiler, affinity),
         case("calls_of_running_processes_are_counted", &compiler, running),
+        case(
+            "processes_of_users_and_under_filters_are_attached_to",
+            &[Need::Program("cc"), Need::Program("setpriv"), Need::Root],
+            users_and_filters,
+        ),
         case("a_running_process_survives_its_recorder", &compiler, recorder_is_killed),
     ]
+}
+
+/// Works until SIGTERM; under a filter that allows everything, or that ends a process which maps code.
+const FILTERED: &str = r#"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static volatile int over;
+static void end(int signal) { over = 1; }
+__attribute__((noinline)) long one(long x) { return x + 1; }
+__attribute__((noinline)) long two(long x) { return one(x) * 3; }
+int main(int count, char **words) {
+    struct sock_filter allow[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_filter forbid[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {1, allow};
+    signal(SIGTERM, end);
+    FILE *place = fopen(words[1], "w"); fprintf(place, "%d\n", getpid()); fclose(place);
+    if (words[2][0] == 'f') filter = (struct sock_fprog){sizeof forbid / sizeof *forbid, forbid};
+    if (words[2][0] != 'n' && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))) return 9;
+    volatile long sum = 0;
+    while (!over) sum = two(sum) & 0xffff;
+    return 7;
+}
+"#;
+
+/// Root records processes of several users. A filter is read, and its process is recorded only if it allows that.
+fn users_and_filters() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("processes are not attached to there");
+    }
+    let shop = RecordingFolder::new();
+    std::fs::set_permissions(shop.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let program = shop.compile("filtered", FILTERED, &[]);
+    let start = |user: &str, filter: &str| {
+        let place = shop.path().join(format!("{user}.pid"));
+        let [user, group] = ["--reuid", "--regid"].map(|option| format!("{option}={user}"));
+        let mut command = Command::new("setpriv");
+        command.args([&user, &group, "--clear-groups"]).arg(&program).arg(&place).arg(filter);
+        let running = Running(command.stdin(Stdio::null()).spawn().unwrap());
+        (running, number_in(&place))
+    };
+    let all = [start("65534", "none"), start("65533", "allow"), start("65532", "forbid")];
+    // Their filters are set soon after the files are written.
+    std::thread::sleep(Duration::from_millis(100));
+    let ids: Vec<String> = all.iter().map(|(_, id)| id.to_string()).collect();
+    let processes: Vec<&str> = ids.iter().flat_map(|id| ["--pid", id]).collect();
+    let recorded = record(&shop, &[&processes[..], &["--seconds", "0.5"]].concat(), &[]).output().unwrap();
+    let said = err(&recorded);
+    assert_eq!(code(&recorded), 0, "{said}");
+    assert!(calls(&shop.profile(), "main", "two") > 1000, "{said}");
+    assert!(
+        said.contains("(2 programs,") && said.contains(&format!("process {}: a seccomp filter", ids[2])),
+        "{said}"
+    );
+    for (running, id) in all {
+        assert_untouched(id);
+        assert_eq!(code(&running.end("-TERM")), 7, "{said}");
+    }
 }
 
 /// Calls of known shares for a second or two, in threads, under a timer's signals.

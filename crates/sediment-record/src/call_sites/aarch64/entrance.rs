@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code that maps the memory of stubs and counters: a loop over a list of the regions, which follows the code.
 
-use super::writer::{B, CBNZ, CBZ, CodeWriter, Hole, Register, SVC};
+use super::writer::{A64Writer, B, CBNZ, CBZ, ForwardBranch, Register, SVC};
 use crate::call_sites::entrance::{DONE, LAST_SIGNAL, Moment, Region, RegionKind};
 use crate::tracing::system::FilteredCall;
 use nix::libc;
@@ -31,21 +31,21 @@ const FILE: Register = 13;
 const OTHER: Register = 14;
 const MARK: Register = 15;
 
-fn system_call(code: &mut CodeWriter, number: u64) {
+fn system_call(code: &mut A64Writer, number: u64) {
     code.number(8, number);
     code.put(SVC);
 }
 
 /// Prepares to open the file whose path is at the address in x1.
-pub(super) fn open_file(code: &mut CodeWriter, flags: u64) {
+pub(super) fn open_file(code: &mut A64Writer, flags: u64) {
     code.minus_one(0);
     code.subtract_number(0, 0, (-libc::AT_FDCWD - 1) as u64);
     code.number(2, flags);
     code.number(3, 0);
 }
 
-fn begin(place: u64, moment: Moment) -> CodeWriter {
-    let mut code = CodeWriter::new(place, false);
+fn begin(place: u64, moment: Moment) -> A64Writer {
+    let mut code = A64Writer::new(place, false);
     if moment == Moment::Running {
         code.push(&SAVED);
     }
@@ -54,7 +54,7 @@ fn begin(place: u64, moment: Moment) -> CodeWriter {
 }
 
 /// Goes on at an address. Before a program's first instruction, all registers are 0; only x16 has the address.
-fn end(code: &mut CodeWriter, moment: Moment, go_on: u64) {
+fn end(code: &mut A64Writer, moment: Moment, go_on: u64) {
     match moment {
         Moment::Beginning => {
             SAVED
@@ -137,7 +137,7 @@ fn map(
     code.back(B, again);
     code.land(last);
     code.number(MARK, DONE);
-    let holes: [Hole; 2] = [unopened, failed];
+    let holes: [ForwardBranch; 2] = [unopened, failed];
     holes.into_iter().for_each(|hole| code.land(hole));
     code.copy(0, FILE);
     system_call(&mut code, CLOSE);

@@ -5,7 +5,7 @@
 
 use super::entrance::{CLOSE, GETPID, GETTID, MMAP, OPENAT, TGKILL, open_file};
 use super::threads::find_block;
-use super::writer::{Add, B, BARRIER, CBNZ, CBNZ_4, CBZ, CBZ_4, CodeWriter, ISB, Register, SVC};
+use super::writer::{A64Writer, Add, B, BARRIER, CBNZ, CBNZ_4, CBZ, CBZ_4, ISB, Register, SVC};
 use crate::call_sites::counters::{
     COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, SHARED, STOPS_ITSELF, WAITS,
 };
@@ -23,7 +23,7 @@ const SAVED: [(Register, Register); 6] = [(16, 17), (14, 15), (8, 30), (4, 5), (
 /// Emits the stub with its routines, and returns its address. `state`: address of the linker's state, which is 0 after
 /// libraries have been loaded or unloaded.
 pub(super) fn emit(
-    code: &mut CodeWriter,
+    code: &mut A64Writer,
     placement: &StubPlacement,
     notice: u64,
     state: Option<u64>,
@@ -41,7 +41,7 @@ pub(super) fn emit(
 /// Waits until the recorder has handled the libraries, for a limited time and without the kernel, and continues with
 /// the function.
 fn wait(
-    code: &mut CodeWriter,
+    code: &mut A64Writer,
     placement: &StubPlacement,
     (notice, state): (u64, Option<u64>),
     (stop, map): (u64, u64),
@@ -90,14 +90,14 @@ fn wait(
     code.jump(notice)
 }
 
-fn system_call(code: &mut CodeWriter, number: u64) {
+fn system_call(code: &mut A64Writer, number: u64) {
     code.number(8, number);
     code.put(SVC);
 }
 
 /// Sends a signal to the only thread of a program that begins. The recorder stops the thread at this signal; without a
 /// recorder it has no effect.
-fn stop_itself(code: &mut CodeWriter) {
+fn stop_itself(code: &mut A64Writer) {
     code.store_of_4(31, 17, STOPS_ITSELF);
     system_call(code, GETPID);
     code.copy(15, 0);
@@ -110,7 +110,7 @@ fn stop_itself(code: &mut CodeWriter) {
 }
 
 /// Maps the copies of code that the block lists. Without a copy, the code stays as it is.
-fn map_copies(code: &mut CodeWriter) {
+fn map_copies(code: &mut A64Writer) {
     code.add_number(1, 17, COPIES_PATH);
     open_file(code, (libc::O_RDONLY | libc::O_CLOEXEC) as u64);
     system_call(code, OPENAT);

@@ -3,14 +3,14 @@
 
 use super::notice;
 use super::threads::find_block;
-use super::writer::{Add, B, CBNZ, CBZ, CBZ_4, CodeWriter, Register, SP};
+use super::writer::{A64Writer, Add, B, CBNZ, CBZ, CBZ_4, Register, SP};
 use crate::call_sites::counters::{
     EVENT_BYTES, EVENTS, MOST_EVENTS, PROBES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, TO_NOTE,
 };
 use crate::call_sites::placement::{StubPlacement, TooFar};
 
 /// Addresses of its parts.
-pub(super) struct SharedCode {
+pub(super) struct A64Routines {
     /// Takes a number of first use for the direct site whose counter is in x17, and continues at x16.
     pub(super) number: u64,
     /// Counts the target in x15 for the record 8 bytes before x17, and continues at x14.
@@ -28,8 +28,8 @@ pub(super) struct SharedCode {
 /// Takes the next number in the sequence of first uses.
 const SEQUENCE: Add = Add { number: 1, is_of_4: true };
 
-impl SharedCode {
-    pub(super) fn emit(code: &mut CodeWriter, placement: &StubPlacement) -> Result<Self, TooFar> {
+impl A64Routines {
+    pub(super) fn emit(code: &mut A64Writer, placement: &StubPlacement) -> Result<Self, TooFar> {
         let number_at = code.here();
         number(code, placement)?;
         code.align(16);
@@ -56,14 +56,14 @@ impl SharedCode {
 }
 
 /// Takes the next number of first use. `of`: a register with the block.
-fn take_number(code: &mut CodeWriter, of: Register, to: Register, others: (Register, Register)) {
+fn take_number(code: &mut A64Writer, of: Register, to: Register, others: (Register, Register)) {
     code.load(others.0, of, SHARED);
     code.fetch_add(SEQUENCE, others.0, to, others.1);
     code.add_number(to, to, 1);
 }
 
 /// Stores the number of first use of a direct site.
-fn number(code: &mut CodeWriter, placement: &StubPlacement) -> Result<(), TooFar> {
+fn number(code: &mut A64Writer, placement: &StubPlacement) -> Result<(), TooFar> {
     const SAVED: [(Register, Register); 2] = [(14, 15), (12, 13)];
     code.push(&SAVED);
     find_block(code, placement.room, 15, 14)?;
@@ -82,7 +82,7 @@ fn number(code: &mut CodeWriter, placement: &StubPlacement) -> Result<(), TooFar
 }
 
 /// Counts a target of an indirect site.
-fn target(code: &mut CodeWriter, placement: &StubPlacement) -> Result<(), TooFar> {
+fn target(code: &mut A64Writer, placement: &StubPlacement) -> Result<(), TooFar> {
     const SAVED: [(Register, Register); 3] = [(12, 13), (10, 11), (8, 9)];
     code.push(&SAVED);
     find_block(code, placement.room, 13, 16)?;
@@ -115,7 +115,7 @@ fn target(code: &mut CodeWriter, placement: &StubPlacement) -> Result<(), TooFar
 
 /// Finds the counter of the target in x15 for the record at offset x12 of the block in x13, in the table of further
 /// targets; or that of calls without a target. Its address is in x11.
-fn find_entry(code: &mut CodeWriter) {
+fn find_entry(code: &mut A64Writer) {
     code.bits(16, 15, 2, 30);
     code.number_of_4(11, 0x9e37_79b1);
     code.multiply_of_4(11, 12, 11);
@@ -153,7 +153,7 @@ fn find_entry(code: &mut CodeWriter) {
 }
 
 /// Notes a call.
-fn note_call(code: &mut CodeWriter, is_indirect: bool) {
+fn note_call(code: &mut A64Writer, is_indirect: bool) {
     const SAVED: [(Register, Register); 2] = [(12, 13), (10, 11)];
     let returns = if is_indirect { 14 } else { 16 };
     code.push(&SAVED);

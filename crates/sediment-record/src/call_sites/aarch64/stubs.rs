@@ -25,9 +25,9 @@
 //! The last instruction is the program's own, without link. Stubs are in pages without guard (BTI): a branch from there
 //! may arrive at any landing pad, whatever the register.
 
-use super::shared_code::SharedCode;
+use super::shared_code::A64Routines;
 use super::threads::find_block;
-use super::writer::{Add, B, CBNZ, CBNZ_4, CBZ, CodeWriter, Hole, Register, branch, target};
+use super::writer::{A64Writer, Add, B, CBNZ, CBNZ_4, CBZ, ForwardBranch, Register, branch, target};
 use crate::call_sites::changes::SiteChange;
 use crate::call_sites::counters::{RECORD_BYTES, TO_NOTE};
 use crate::call_sites::placement::{FileSites, MadeStubs, StubPlacement, TooFar};
@@ -111,10 +111,10 @@ pub(super) fn emit_for(
     has_atomics: bool,
 ) -> MadeStubs {
     let mut made = MadeStubs::default();
-    let mut code = CodeWriter::new(placement.stubs, has_atomics);
+    let mut code = A64Writer::new(placement.stubs, has_atomics);
     code.bytes.reserve(size as usize);
     made.changes.reserve(sites.direct.len() + sites.indirect.len());
-    let Ok(shared) = SharedCode::emit(&mut code, placement) else {
+    let Ok(shared) = A64Routines::emit(&mut code, placement) else {
         made.too_far = (sites.direct.len() + sites.indirect.len()) as u64;
         return made;
     };
@@ -176,17 +176,17 @@ fn changed(at: u64, form: DirectForm, stub: u64) -> Result<u32, TooFar> {
 }
 
 /// Branches if the thread, whose block is in x17, must note calls.
-fn must_note(code: &mut CodeWriter) -> Hole {
+fn must_note(code: &mut A64Writer) -> ForwardBranch {
     code.load_of_4(16, 17, TO_NOTE);
     code.ahead(CBNZ_4 | 16)
 }
 
 /// The stub of a direct site.
 fn direct(
-    code: &mut CodeWriter,
+    code: &mut A64Writer,
     (site, counter): (&DirectSite, u64),
     placement: &StubPlacement,
-    shared: &SharedCode,
+    shared: &A64Routines,
 ) -> Result<(), TooFar> {
     const COUNT: Add = Add { number: -1, is_of_4: false };
     let saved = direct_saved(code.has_atomics);
@@ -220,10 +220,10 @@ fn direct(
 /// The stub of an indirect site with this instruction. Returns the offset to which the code that notes its call returns,
 /// if calls are traced.
 fn indirect(
-    code: &mut CodeWriter,
+    code: &mut A64Writer,
     (instruction, record): (u32, u64),
     placement: &StubPlacement,
-    shared: &SharedCode,
+    shared: &A64Routines,
 ) -> Option<usize> {
     code.push(INDIRECT_SAVED);
     code.copy(15, instruction >> 5 & 31);

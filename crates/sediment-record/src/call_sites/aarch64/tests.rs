@@ -99,13 +99,13 @@ int main(int count, char **words) {
 type Call = (u64, u64, u64);
 
 /// Code with sites, and its stubs.
-struct Sample {
+struct CodeWithSites {
     words: Vec<u32>,
     direct: Vec<DirectSite>,
     indirect: Vec<IndirectSite>,
 }
 
-impl Sample {
+impl CodeWithSites {
     /// Address of the next instruction.
     fn here(&self) -> u64 {
         CODE + 4 * self.words.len() as u64
@@ -177,7 +177,7 @@ impl Sample {
 
 /// Runs calls in threads; returns the memory of their block, or `None` if the tools are missing.
 fn run(
-    sample: &Sample,
+    sample: &CodeWithSites,
     (is_traced, has_atomics): (bool, bool),
     threads: usize,
     calls: &[Call],
@@ -241,7 +241,7 @@ fn harness(folder: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-fn counted(sample: &Sample, block: &[u8]) -> SiteCounts {
+fn counted(sample: &CodeWithSites, block: &[u8]) -> SiteCounts {
     let counters = sample.placement(false).counters;
     let mut counts = SiteCounts::default();
     counts.add(&counters, &block[counters.at as usize..counters.end() as usize]);
@@ -251,8 +251,8 @@ fn counted(sample: &Sample, block: &[u8]) -> SiteCounts {
 }
 
 /// Sites of all forms, and some functions that they lead to.
-fn sample() -> (Sample, Vec<u64>, Vec<u64>) {
-    let mut sample = Sample { words: Vec::new(), direct: Vec::new(), indirect: Vec::new() };
+fn sample() -> (CodeWithSites, Vec<u64>, Vec<u64>) {
+    let mut sample = CodeWithSites { words: Vec::new(), direct: Vec::new(), indirect: Vec::new() };
     let targets: Vec<u64> = (0..40).map(|_| sample.function(&[LANDING_PAD, RET])).collect();
     let callers = vec![
         sample.calls(targets[0]),

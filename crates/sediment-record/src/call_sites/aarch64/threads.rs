@@ -7,7 +7,7 @@
 //! blocks are changed by atomic instructions, and no count is lost.
 
 use super::TABLE;
-use super::writer::{CodeWriter, Register, SVC, THREAD};
+use super::writer::{A64Writer, Register, SVC, THREAD};
 use crate::call_sites::placement::TooFar;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::status_field;
@@ -27,7 +27,7 @@ const MIXED: u32 = 9;
 
 /// Loads the address of the thread's block.
 pub(super) fn find_block(
-    code: &mut CodeWriter,
+    code: &mut A64Writer,
     room: u64,
     block: Register,
     other: Register,

@@ -12,7 +12,7 @@ pub(super) const SP: Register = 31;
 pub(super) const ZERO: Register = 31;
 
 /// Machine code for an address.
-pub(super) struct CodeWriter {
+pub(super) struct A64Writer {
     pub(super) start: u64,
     pub(super) bytes: Vec<u8>,
     /// True if the processor has atomic instructions (LSE).
@@ -21,9 +21,9 @@ pub(super) struct CodeWriter {
 
 /// Position of a branch whose distance is not yet known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hole(usize);
+pub(super) struct ForwardBranch(usize);
 
-impl CodeWriter {
+impl A64Writer {
     pub(super) fn new(start: u64, has_atomics: bool) -> Self {
         Self { start, bytes: Vec::new(), has_atomics }
     }
@@ -71,13 +71,13 @@ impl CodeWriter {
     }
 
     /// A branch forward, by its opcode.
-    pub(super) fn ahead(&mut self, opcode: u32) -> Hole {
+    pub(super) fn ahead(&mut self, opcode: u32) -> ForwardBranch {
         self.put(opcode);
-        Hole(self.bytes.len() - 4)
+        ForwardBranch(self.bytes.len() - 4)
     }
 
     /// Makes the branch lead here.
-    pub(super) fn land(&mut self, hole: Hole) {
+    pub(super) fn land(&mut self, hole: ForwardBranch) {
         self.lead(hole.0, self.bytes.len());
     }
 
