@@ -493,6 +493,14 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// Removes a detached thread. It still counts as a thread of its program, because it runs on in the stubs if the exec
+    /// that it has begun fails.
+    pub(super) fn forget_running(&mut self, thread: Pid) {
+        self.vforks.remove(&thread);
+        self.opened.remove(&thread);
+        self.threads.remove(&thread);
+    }
+
     /// Removes a thread that has ended or become another program.
     pub(super) fn forget(&mut self, thread: Pid) {
         self.early.remove(&thread);

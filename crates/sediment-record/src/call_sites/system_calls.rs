@@ -35,13 +35,13 @@ impl Supervisor<'_> {
         if gets_rights && system::resume(thread, Resume::Detach, 0).is_ok() {
             self.common.skipped.add(Reason::OtherRights, 0, program_of(thread));
             self.watched.remove(&thread);
-            self.forget(thread);
+            self.forget_running(thread);
         }
         gets_rights
     }
 
-    /// Makes a thread call the kernel again if only the recorder's stop has ended its call, unless the signal that is about to be delivered ends calls also without tracing, because it
-    /// stops the process.
+    /// Makes a thread call the kernel again if only the recorder's stop has ended its call. A signal that stops the process
+    /// ends calls also without tracing.
     pub(super) fn call_again_or_not(&self, thread: Pid, signal: i32) {
         let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
         if stops && !ignores(thread, signal) {

@@ -107,6 +107,11 @@ fn programs_with_other_rights_are_refused_or_keep_them() {
         assert_eq!(String::from_utf8_lossy(&left_alone.stdout), "0\n0\n", "{}", err(&left_alone));
         assert_eq!(code(&left_alone), 3, "{}", err(&left_alone));
         assert!(err(&left_alone).contains("rights"), "{}", err(&left_alone));
+        // If such a program cannot be executed, its parent runs on.
+        done(Command::new("chmod").arg("4700").arg(&rights));
+        let denied = record(&["sh", "-c", "./rights 2>/dev/null; echo $?; exec ./rights 2>/dev/null"]);
+        assert_eq!(String::from_utf8_lossy(&denied.stdout), "126\n", "{}", err(&denied));
+        assert_eq!(code(&denied), 126, "{}", err(&denied));
     }
     if root && Command::new("setcap").arg("-h").output().is_ok() {
         // Rights from capabilities of a file are recognised too.

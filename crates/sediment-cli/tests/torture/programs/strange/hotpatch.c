@@ -82,6 +82,7 @@ int main(void)
         odd += probed_site[0] != 0x90 || memcmp((void *)feature, saved, 5);
     }
     printf("plain %ld, patched %ld, probed %ld, stepped %ld, oops %ld\n", a, b, c, d, e);
-    printf("traps %ld, steps %ld, illegal %ld, faults %ld, odd %ld\n", traps, steps, ills, segvs, odd);
+    /* Virtual machines sometimes report a step as another trap. */
+    printf("traps and steps %ld, illegal %ld, faults %ld, odd %s\n", traps + steps, ills, segvs, odd > 20 ? "many" : "few");
     return 0;
 }
