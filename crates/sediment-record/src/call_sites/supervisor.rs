@@ -16,7 +16,7 @@
 //! If the recorder is killed at any step, the kernel lets all threads continue. Stubs and counters stay in place.
 
 use super::bursts::Bursts;
-use super::counters::NOTICES;
+use super::counters::{NOTICES, UNANSWERED};
 use super::entrance::{LAST_SIGNAL, Moment};
 use super::filtered;
 use super::image::{CommonParts, NewProgram, ProgramImage};
@@ -258,6 +258,8 @@ impl<'a> Supervisor<'a> {
             return;
         }
         self.notices = notices;
+        // Without this, threads never wait again.
+        let _ = self.common.shared.write(UNANSWERED, &[0; 4]);
         for (id, thread) in &mut self.threads {
             let Some((image, block)) = thread.place else { continue };
             let waits =
