@@ -296,6 +296,7 @@ impl<'a> Supervisor<'a> {
                 self.answer(thread);
                 self.go_on(thread, 0);
             }
+            Status::Signal(libc::SIGSEGV) if self.repairs_copy(thread) => self.go_on(thread, 0),
             Status::Signal(signal) => {
                 self.answer(thread);
                 self.call_again_or_not(thread, signal);

@@ -172,6 +172,12 @@ mod x86_64 {
             self.0.rip
         }
 
+        /// The same registers after the thread has returned.
+        pub(crate) fn returned(mut self) -> Self {
+            self.0.rsp += 8;
+            self
+        }
+
         /// Top of the stack.
         pub(crate) fn stack(self) -> u64 {
             self.0.rsp

@@ -447,3 +447,11 @@ pub(crate) fn is_step(thread: Pid) -> bool {
     const TRAP_TRACE: i32 = 2;
     ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)
 }
+
+/// Address of the fault for which the kernel has stopped a thread with SIGSEGV; `None` if another process has sent the
+/// signal.
+pub(crate) fn fault_address(thread: Pid) -> Option<u64> {
+    let about = nix::sys::ptrace::getsiginfo(thread).ok()?;
+    // SAFETY: the kernel, whose codes are positive, sets the address for this signal.
+    (about.si_code > 0).then(|| unsafe { about.si_addr() } as u64)
+}

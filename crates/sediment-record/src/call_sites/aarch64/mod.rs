@@ -2,6 +2,7 @@
 //! Call sites of AArch64: `find` chooses them; `stubs` has the code that counts, with `shared_code`, `notice` and `writer`; `entrance` has
 //! the code that maps memory, and `threads` tells a thread its counters.
 
+pub(super) mod copied_code;
 pub(super) mod entrance;
 pub(super) mod find;
 mod notice;

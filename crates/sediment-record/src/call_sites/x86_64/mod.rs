@@ -2,6 +2,7 @@
 //! Call sites of x86-64: `find` chooses them with `sweep`, `flags` and `windows`; `stubs` has the code that counts, with
 //! `notice` and `writer`; `entrance` has the code that maps memory, and `threads` tells a thread its counters.
 
+pub(super) mod copied_code;
 pub(super) mod entrance;
 pub(super) mod find;
 mod flags;
