@@ -140,7 +140,7 @@ fn let_go() -> Vec<Scenario> {
         row("let_go_of_static_threads", go(THREADS_STATIC, RecordingEnd::Seconds)).threads(2, 24),
         row("let_go_of_programs_in_memory", go(MEMORY_FILES, RecordingEnd::Seconds)),
         row("let_go_of_copied_code", go(COPIES, RecordingEnd::Seconds)),
-        row("let_go_of_code_made_in_memory", go(COPIES, GENERATES, RecordingEnd::Seconds)),
+        row("let_go_of_code_made_in_memory", go(GENERATES, RecordingEnd::Seconds)),
         row("let_go_of_a_program_mapped_twice", go(MAPS, RecordingEnd::Seconds)),
         row(
             "let_go_of_blocked_signals",
