@@ -75,6 +75,50 @@ pub(in crate::call_sites) fn is_occupied(_: Pid) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Makes the frame from which a stopped thread that runs other code gets these registers back; an error is the reason why
+/// the thread cannot run other code.
+#[cfg(target_arch = "aarch64")]
+pub(in crate::call_sites) fn way_back(
+    thread: Pid,
+    registers: Registers,
+    mapped: &[crate::tracing::mappings::ProcessMapping],
+) -> Result<Option<crate::call_sites::entrance::WayBack>, &'static str> {
+    use super::signal_frame::{self, FLOATING, ThreadState};
+    // From elf.h.
+    const NT_PRFPREG: libc::c_long = 2;
+    const NT_ARM_SVE: libc::c_long = 0x405;
+    const NT_ARM_SSVE: libc::c_long = 0x40b;
+    const NT_ARM_GCS: libc::c_long = 0x410;
+    const UNREADABLE: &str = "the registers of the process cannot be read";
+    /// Flags in `struct user_sve_header`, and the one of vectors in use. The first system call would change their bits
+    /// beyond those of floating-point registers.
+    const VECTORS: usize = 12;
+    let has_vectors = |kind| {
+        let mut header = [0; 16];
+        system::read_registers(thread, kind, &mut header).is_ok() && header[VECTORS] & 1 == 1
+    };
+    if has_vectors(NT_ARM_SVE) || has_vectors(NT_ARM_SSVE) {
+        return Err("its threads use vectors of SVE, which a system call would change");
+    }
+    // The first word has the features in use.
+    let mut shadow = [0; 24];
+    if system::read_registers(thread, NT_ARM_GCS, &mut shadow).is_ok() && shadow[0] & 1 == 1 {
+        return Err("it has a shadow stack (GCS)");
+    }
+    let (general, stack, program_counter, pstate) = registers.all();
+    let data = system::thread_data(thread).map_err(|_| UNREADABLE)?;
+    let address = signal_frame::place(stack, data, mapped)
+        .ok_or("no thread has room on its own stack for the registers that the call changes")?;
+    let mut floating = [0; FLOATING];
+    let length = system::read_registers(thread, NT_PRFPREG, &mut floating).map_err(|_| UNREADABLE)?;
+    if length < floating.len() {
+        return Err(UNREADABLE);
+    }
+    let blocked = system::signal_mask(thread).map_err(|_| UNREADABLE)?;
+    let state = ThreadState { general, stack, program_counter, pstate, blocked, floating };
+    Ok(Some(crate::call_sites::entrance::WayBack { address, bytes: signal_frame::frame(&state) }))
+}
+
 /// System calls that end with EINTR if a thread is woken for no reason, as listed in signal(7), and newer ones. All of
 /// them can be repeated.
 const INTERRUPTED: [libc::c_long; 27] = [

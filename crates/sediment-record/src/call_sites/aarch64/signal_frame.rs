@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a signal handler finds on its stack on AArch64 (`struct rt_sigframe` of Linux), made for a thread that runs code
+//! between two of its instructions. `rt_sigreturn` sets all registers from it at once, so the code may be anywhere.
+
+use crate::tracing::mappings::ProcessMapping;
+
+/// All registers of a thread, and the signals that it blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadState {
+    /// x0 to x30.
+    pub(super) general: [u64; 31],
+    pub(super) stack: u64,
+    pub(super) program_counter: u64,
+    /// Flags, and whether a branch has just been taken that must end at a landing pad.
+    pub(super) pstate: u64,
+    pub(super) blocked: u64,
+    /// As ptrace has them (`struct user_fpsimd_state`): v0 to v31, then fpsr and fpcr.
+    pub(super) floating: [u8; FLOATING],
+}
+
+/// Bytes of the floating-point registers.
+pub(super) const FLOATING: usize = 528;
+/// Bytes of the frame. The kernel's own frames are longer, but it reads no further than the end of the records.
+pub(super) const LENGTH: usize = CONTEXT + RECORDS + RECORD + END;
+/// The stack pointer is a multiple of this.
+const ALIGNED: u64 = 16;
+
+/// Offset of `struct sigcontext`: after `siginfo_t`, and in `struct ucontext` after flags, link, the alternate stack and
+/// the blocked signals, which have room for 1,024 signals.
+const CONTEXT: usize = USER_CONTEXT + 176;
+const USER_CONTEXT: usize = 128;
+/// Offset of `ss_flags` of the alternate stack.
+const ALTERNATE: usize = USER_CONTEXT + 24;
+const BLOCKED: usize = USER_CONTEXT + 40;
+/// Offsets in `struct sigcontext`.
+const GENERAL: usize = CONTEXT + 8;
+const RECORDS: usize = 288;
+/// Record of the floating-point registers (`struct fpsimd_context`), and the one that ends the records.
+const RECORD: usize = 16 + 512;
+const END: usize = 16;
+const FPSIMD_MAGIC: u32 = 0x4650_8001;
+
+/// No flag of an alternate stack. The kernel ignores the error, and the thread keeps its alternate stack.
+const KEPT: u32 = 4;
+
+/// Address for the frame below the stack pointer. It must be the stack of the process or, as in C libraries, have the
+/// thread's own data at its end: below other stacks may be other data.
+pub(super) fn place(stack: u64, thread_data: u64, mapped: &[ProcessMapping]) -> Option<u64> {
+    /// Left for the frame of a signal.
+    const SIGNAL: u64 = 8192;
+    let mapping = mapped.iter().find(|mapping| mapping.range.contains(&stack))?;
+    let of_thread = mapping.inode == 0 && (stack..mapping.range.end).contains(&thread_data);
+    // The kernel extends the stack of the process.
+    let (is_own, left) = match mapping.path.as_str() {
+        "[stack]" => (true, 0),
+        _ => (of_thread, SIGNAL),
+    };
+    let address = stack.checked_sub(LENGTH as u64)? & !(ALIGNED - 1);
+    let fits = mapping.writable && address >= mapping.range.start + left;
+    (is_own && fits).then_some(address)
+}
+
+/// Makes the frame.
+pub(super) fn frame(state: &ThreadState) -> Vec<u8> {
+    let mut bytes = vec![0; LENGTH];
+    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+    put(ALTERNATE, &KEPT.to_le_bytes());
+    put(BLOCKED, &state.blocked.to_le_bytes());
+    let special = [state.stack, state.program_counter, state.pstate];
+    for (place, register) in state.general.iter().chain(&special).enumerate() {
+        put(GENERAL + 8 * place, &register.to_le_bytes());
+    }
+    let record = CONTEXT + RECORDS;
+    let (vectors, status) = state.floating.split_at(512);
+    put(record, &FPSIMD_MAGIC.to_le_bytes());
+    put(record + 4, &(RECORD as u32).to_le_bytes());
+    put(record + 8, &status[..8]);
+    put(record + 16, vectors);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::output_of;
+    use super::*;
+
+    /// Bytes of a state whose registers all differ.
+    fn sample() -> ThreadState {
+        let mut general = [0; 31];
+        general.iter_mut().enumerate().for_each(|(place, register)| *register = 0x1000 + place as u64);
+        let mut floating = [0; FLOATING];
+        floating.iter_mut().enumerate().for_each(|(place, byte)| *byte = place as u8);
+        let (stack, program_counter, pstate, blocked) = (0x2000, 0x2001, 0x6000_0000, 0x2003);
+        ThreadState { general, stack, program_counter, pstate, blocked, floating }
+    }
+
+    /// Prints offsets that the compiler knows.
+    const OFFSETS: &str = r#"
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <asm/sigcontext.h>
+struct frame { siginfo_t about; struct kernel_context { unsigned long flags, *link; stack_t stack; unsigned long blocked; char more[120]; struct sigcontext context; } user; };
+int main() {
+    size_t context = offsetof(struct frame, user.context), records = context + offsetof(struct sigcontext, __reserved);
+    printf("%zu %zu %zu %zu %zu %zu %zu %zu %zu %x", offsetof(struct frame, user.stack.ss_flags), offsetof(struct frame, user.blocked),
+        context + offsetof(struct sigcontext, regs), context + offsetof(struct sigcontext, sp), context + offsetof(struct sigcontext, pstate),
+        records, offsetof(struct fpsimd_context, vregs), sizeof(struct fpsimd_context), records + sizeof(struct fpsimd_context) + 16, FPSIMD_MAGIC);
+}
+"#;
+
+    #[test]
+    fn frames_have_the_kernels_layout() {
+        let state = sample();
+        let frame = frame(&state);
+        let word = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
+        assert_eq!(frame.len(), LENGTH);
+        assert_eq!((word(ALTERNATE), word(BLOCKED)), (4, 0x2003));
+        assert_eq!((word(GENERAL), word(GENERAL + 8 * 30)), (0x1000, 0x101e));
+        assert_eq!([31, 32, 33].map(|place| word(GENERAL + 8 * place)), [0x2000, 0x2001, 0x6000_0000]);
+        let record = &frame[CONTEXT + RECORDS..];
+        assert_eq!(record[..8], 0x210_4650_8001u64.to_le_bytes());
+        assert_eq!(record[8..16], state.floating[512..520]);
+        assert_eq!(record[16..RECORD], state.floating[..512]);
+        assert_eq!(record[RECORD..], [0; END]);
+        let known = [
+            ALTERNATE,
+            BLOCKED,
+            GENERAL,
+            GENERAL + 8 * 31,
+            GENERAL + 8 * 33,
+            CONTEXT + RECORDS,
+            16,
+            RECORD,
+            LENGTH,
+        ];
+        let known = known.map(|number| number.to_string()).join(" ");
+        if let Some(said) = output_of(OFFSETS, &[]) {
+            assert_eq!(String::from_utf8_lossy(&said), format!("{known} {FPSIMD_MAGIC:x}"));
+        }
+    }
+
+    #[test]
+    fn frames_are_put_on_own_stacks() {
+        let mapping = |range, path: &str| ProcessMapping {
+            range,
+            executable: false,
+            writable: true,
+            offset: 0,
+            inode: 0,
+            path: path.to_owned(),
+        };
+        let mapped = [mapping(0x1_0000..0x3_0000, "[heap]"), mapping(0x8_0000..0x9_0000, ""), {
+            mapping(0xf_0000..0x10_0000, "[stack]")
+        }];
+        let room = |stack, data| place(stack, data, &mapped);
+        let length = LENGTH as u64;
+        assert_eq!(room(0x8_8008, 0x8_f700), Some(0x8_8000 - length));
+        assert_eq!(room(0xf_8000, 0x1_0700), Some(0xf_8000 - length));
+        assert_eq!(room(0x8_8000, 0x1_0700), None, "it is the stack of no thread");
+        assert_eq!(room(0x8_8000, 0x8_4000), None, "the thread's data are below");
+        assert_eq!(room(0x8_2000, 0x8_f700), None, "there is no room for a signal");
+        assert_eq!([room(0xf_0400, 0x1_0700), room(0x5_0000, 0x1_0700)], [None; 2]);
+    }
+}
