@@ -4,6 +4,7 @@
  *   attached threads     two threads call functions, while the first one waits for them; a timer's signals arrive
  *   attached registers   the only thread has known values in all registers most of the time
  *   attached sleeps      the only thread sleeps most of the time
+ *   attached vectors     the only thread has known values in all vectors of SVE most of the time
  *   attached both        one thread as for registers, two threads that sleep
  */
 #include <errno.h>
@@ -79,6 +80,47 @@ FUNCTION void check_registers(long number) {
         wrong++;
 }
 
+/* The same with z0 to z31, p0 to p15, and ffr; a number of loops is given. */
+void spin_vectors(const uint8_t *before, uint8_t *after, long times);
+#define NUMBERS "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+#define FURTHER "16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31"
+__asm__(".arch_extension sve\n.globl spin_vectors\n.type spin_vectors, %function\nspin_vectors:\n"
+        ".cfi_startproc\n stp d8, d9, [sp, -64]!\n.cfi_def_cfa_offset 64\n stp d10, d11, [sp, 16]\n stp d12, d13, [sp, 32]\n stp d14, d15, [sp, 48]\n"
+        "addvl x3, x0, 31\n addvl x3, x3, 1\n addvl x4, x1, 31\n addvl x4, x4, 1\n"
+        "ldr p0, [x3, 16, mul vl]\n wrffr p0.b\n"
+        ".irp n, " NUMBERS ", " FURTHER "\n ldr z\\n, [x0, \\n, mul vl]\n .endr\n"
+        ".irp n, " NUMBERS "\n ldr p\\n, [x3, \\n, mul vl]\n .endr\n"
+        "1: sub x2, x2, 1\n cbnz x2, 1b\n"
+        ".irp n, " NUMBERS ", " FURTHER "\n str z\\n, [x1, \\n, mul vl]\n .endr\n"
+        ".irp n, " NUMBERS "\n str p\\n, [x4, \\n, mul vl]\n .endr\n"
+        "rdffr p0.b\n str p0, [x4, 16, mul vl]\n"
+        "ldp d10, d11, [sp, 16]\n ldp d12, d13, [sp, 32]\n ldp d14, d15, [sp, 48]\n ldp d8, d9, [sp], 64\n ret\n"
+        ".cfi_endproc\n.size spin_vectors, .-spin_vectors\n");
+
+FUNCTION void check_vectors(long number) {
+    enum { TIMES = 2000000, LONGEST = 32 * 256 + 17 * 32 };
+    static uint8_t before[LONGEST], after[LONGEST];
+    for (int i = 0; i < LONGEST; i++)
+        before[i] = i * 7 + number;
+    memset(after, 0, LONGEST);
+    /* ffr must have all of its first bits set. */
+    long length;
+    __asm__(".arch_extension sve\n rdvl %0, 1" : "=r"(length));
+    memset(before + 32 * length + 16 * length / 8, 0xff, length / 8);
+    spin_vectors(before, after, TIMES);
+    if (memcmp(before, after, 32 * length + 17 * length / 8))
+        wrong++;
+}
+
+static void *vectors(void *unused) {
+    for (long i = 0; !over; i++) {
+        check_vectors(i);
+        if (turn(i) != i + 7)
+            wrong++;
+    }
+    return unused;
+}
+
 static void *registers(void *unused) {
     for (long i = 0; !over; i++) {
         check_registers(i);
@@ -129,6 +171,8 @@ int main(int count, char **words) {
         setitimer(ITIMER_REAL, &often, NULL);
     } else if (!strcmp(mode, "registers")) {
         first = registers;
+    } else if (!strcmp(mode, "vectors")) {
+        first = vectors;
     } else if (!strcmp(mode, "sleeps")) {
         first = sleeps;
     } else if (!strcmp(mode, "both")) {

@@ -213,7 +213,8 @@ impl Supervisor<'_> {
                 break;
             }
         }
-        let (thread, after, way_back) = chosen.map_err(io::Error::other)?;
+        let (thread, after, way_back) =
+            chosen.map_err(|why| io::Error::new(io::ErrorKind::WouldBlock, why))?;
         let code = |place| code(place, after.program_counter());
         let injected =
             injected::run((thread, &opened.memory), mapped, (&code, Moment::Running), (after, way_back))?;
@@ -239,7 +240,7 @@ impl Supervisor<'_> {
         for process in processes {
             let mut done = self.unmap_from(process, standing);
             for attempt in 1..=TRIES {
-                if !matches!(done, Ok(false)) {
+                if !may_succeed_later(&done) {
                     break;
                 }
                 // A thread leaves a stub after a few instructions, if it gets a processor.
@@ -294,6 +295,15 @@ impl Supervisor<'_> {
         self.run_in(process, standing, &mapped, &|place, go_on| {
             machine::entrance::unmapping(&regions, place, go_on)
         })
+    }
+}
+
+/// True if memory could not be unmapped because of what threads did at this moment.
+fn may_succeed_later(unmapped: &io::Result<bool>) -> bool {
+    match unmapped {
+        Ok(done) => !done,
+        // No thread could run the code.
+        Err(error) => cfg!(target_arch = "aarch64") && error.kind() == io::ErrorKind::WouldBlock,
     }
 }
 

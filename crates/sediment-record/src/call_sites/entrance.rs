@@ -66,6 +66,8 @@ pub(super) const LAST_SIGNAL: i32 = libc::SIGURG;
 pub(super) struct WayBack {
     pub(super) address: u64,
     pub(super) bytes: Vec<u8>,
+    /// Registers that system calls change, and that are set before the others; empty if there are none.
+    pub(super) vectors: Vec<u8>,
 }
 
 /// Moment at which a thread runs the code.

@@ -3,6 +3,7 @@
 //! pad the code of a file.
 
 use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment, WayBack};
+use super::machine;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{ProcessMapping, is_filtered};
 use crate::tracing::system::{self, Resume, Status};
@@ -51,9 +52,11 @@ pub(super) fn run(
     memory.write_all_at(&code, place)?;
     let after = after.without_call();
     let mut begins = after.going_to(place);
-    if let Some(WayBack { address, bytes }) = way_back {
-        memory.write_all_at(&bytes, address)?;
-        begins = begins.with_stack(address);
+    let mut vectors = Vec::new();
+    if let Some(way_back) = way_back {
+        memory.write_all_at(&way_back.bytes, way_back.address)?;
+        begins = begins.with_stack(way_back.address);
+        vectors = way_back.vectors;
     }
     begins.put(thread)?;
     if sleeps {
@@ -65,6 +68,7 @@ pub(super) fn run(
     } else {
         follow(thread, moment, &mut signals)?
     };
+    machine::threads::give_back_vectors(thread, &mut vectors)?;
     after.put(thread)?;
     memory.write_all_at(&vec![0; code.len()], place)?;
     Ok(Injected { succeeded: last.mark() == DONE, signals })

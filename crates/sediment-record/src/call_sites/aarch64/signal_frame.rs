@@ -5,7 +5,7 @@
 use crate::tracing::mappings::ProcessMapping;
 
 /// All registers of a thread, and the signals that it blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ThreadState {
     /// x0 to x30.
     pub(super) general: [u64; 31],
@@ -16,11 +16,15 @@ pub(super) struct ThreadState {
     pub(super) blocked: u64,
     /// As ptrace has them (`struct user_fpsimd_state`): v0 to v31, then fpsr and fpcr.
     pub(super) floating: [u8; FLOATING],
+    /// The vectors of SVE, if they are in use, as ptrace has them (`struct user_sve_header`, then z0 to z31, p0 to p15 and
+    /// ffr); else empty.
+    pub(super) vectors: Vec<u8>,
 }
 
 /// Bytes of the floating-point registers.
 pub(super) const FLOATING: usize = 528;
-/// Bytes of the frame. The kernel's own frames are longer, but it reads no further than the end of the records.
+/// Bytes of the frame without vectors. The kernel's own frames are longer, but it reads no further than the end of the
+/// records.
 pub(super) const LENGTH: usize = CONTEXT + RECORDS + RECORD + END;
 /// The stack pointer is a multiple of this.
 const ALIGNED: u64 = 16;
@@ -39,13 +43,25 @@ const RECORDS: usize = 288;
 const RECORD: usize = 16 + 512;
 const END: usize = 16;
 const FPSIMD_MAGIC: u32 = 0x4650_8001;
+/// Record of vectors (`struct sve_context`): its length with a given length of a vector, after a header. The records have
+/// 4,096 bytes at most.
+const SVE_MAGIC: u32 = 0x5356_4501;
+const HEADER: usize = 16;
+const MOST: usize = 4096;
+/// Offset of the length of a vector, and of flags, in `struct user_sve_header`.
+const VECTOR_LENGTH: usize = 8;
+const VECTOR_FLAGS: usize = 12;
 
 /// No flag of an alternate stack. The kernel ignores the error, and the thread keeps its alternate stack.
 const KEPT: u32 = 4;
 
 /// Address for the frame below the stack pointer. It must be the stack of the process or, as in C libraries, have the
 /// thread's own data at its end: below other stacks may be other data.
-pub(super) fn place(stack: u64, thread_data: u64, mapped: &[ProcessMapping]) -> Option<u64> {
+pub(super) fn place(
+    (stack, length): (u64, usize),
+    thread_data: u64,
+    mapped: &[ProcessMapping],
+) -> Option<u64> {
     /// Left for the frame of a signal.
     const SIGNAL: u64 = 8192;
     let mapping = mapped.iter().find(|mapping| mapping.range.contains(&stack))?;
@@ -55,13 +71,34 @@ pub(super) fn place(stack: u64, thread_data: u64, mapped: &[ProcessMapping]) -> 
         "[stack]" => (true, 0),
         _ => (of_thread, SIGNAL),
     };
-    let address = stack.checked_sub(LENGTH as u64)? & !(ALIGNED - 1);
+    let address = stack.checked_sub(length as u64)? & !(ALIGNED - 1);
     let fits = mapping.writable && address >= mapping.range.start + left;
     (is_own && fits).then_some(address)
 }
 
-/// Makes the frame.
-pub(super) fn frame(state: &ThreadState) -> Vec<u8> {
+/// True if a set of vectors that ptrace has read is in use.
+pub(super) fn are_in_use(vectors: &[u8]) -> bool {
+    vectors.get(VECTOR_FLAGS).is_some_and(|flags| flags & 1 == 1)
+}
+
+/// Makes the record of vectors that are in use; `None` if they are too long for a frame.
+fn record_of(vectors: &[u8]) -> Option<Vec<u8>> {
+    if vectors.is_empty() {
+        return Some(Vec::new());
+    }
+    let length = u16::from_le_bytes(*vectors.get(VECTOR_LENGTH..)?.first_chunk()?);
+    let registers = usize::from(length) * 32 + usize::from(length) / 8 * 17;
+    let size = (HEADER + registers).next_multiple_of(ALIGNED as usize);
+    let mut record = [SVE_MAGIC.to_le_bytes(), (size as u32).to_le_bytes()].concat();
+    record.extend(length.to_le_bytes());
+    record.resize(HEADER, 0);
+    record.extend(vectors.get(HEADER..HEADER + registers)?);
+    record.resize(size, 0);
+    (RECORD + size + END <= MOST).then_some(record)
+}
+
+/// Makes the frame; `None` if the vectors are too long for it.
+pub(super) fn frame(state: &ThreadState) -> Option<Vec<u8>> {
     let mut bytes = vec![0; LENGTH];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
     put(ALTERNATE, &KEPT.to_le_bytes());
@@ -76,7 +113,8 @@ pub(super) fn frame(state: &ThreadState) -> Vec<u8> {
     put(record + 4, &(RECORD as u32).to_le_bytes());
     put(record + 8, &status[..8]);
     put(record + 16, vectors);
-    bytes
+    bytes.splice(LENGTH - END..LENGTH - END, record_of(&state.vectors)?);
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -91,7 +129,7 @@ mod tests {
         let mut floating = [0; FLOATING];
         floating.iter_mut().enumerate().for_each(|(place, byte)| *byte = place as u8);
         let (stack, program_counter, pstate, blocked) = (0x2000, 0x2001, 0x6000_0000, 0x2003);
-        ThreadState { general, stack, program_counter, pstate, blocked, floating }
+        ThreadState { general, stack, program_counter, pstate, blocked, floating, vectors: Vec::new() }
     }
 
     /// Prints offsets that the compiler knows.
@@ -112,7 +150,7 @@ int main() {
     #[test]
     fn frames_have_the_kernels_layout() {
         let state = sample();
-        let frame = frame(&state);
+        let frame = frame(&state).unwrap();
         let word = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
         assert_eq!(frame.len(), LENGTH);
         assert_eq!((word(ALTERNATE), word(BLOCKED)), (4, 0x2003));
@@ -140,6 +178,30 @@ int main() {
         }
     }
 
+    /// Vectors of 32 bytes: 32 of them, 16 predicates of 4 bytes, and ffr.
+    #[test]
+    fn frames_have_vectors_in_use() {
+        let mut vectors = vec![0; HEADER + 32 * 32 + 17 * 4 + 8];
+        vectors[VECTOR_LENGTH] = 32;
+        vectors.iter_mut().enumerate().skip(HEADER).for_each(|(place, byte)| *byte = place as u8);
+        assert!(!are_in_use(&vectors) && !are_in_use(&[]));
+        vectors[VECTOR_FLAGS] = 1;
+        assert!(are_in_use(&vectors));
+        let state = ThreadState { vectors: vectors.clone(), ..sample() };
+        let with = frame(&state).unwrap();
+        assert_eq!(
+            (with.len(), &with[..LENGTH - END]),
+            (LENGTH + 1120, &frame(&sample()).unwrap()[..LENGTH - END])
+        );
+        let record = &with[LENGTH - END..];
+        assert_eq!(record[..16], [0x01, 0x45, 0x56, 0x53, 0x60, 4, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(record[16..16 + 1092], vectors[HEADER..HEADER + 1092]);
+        assert_eq!(record[16 + 1092..], [0; 12 + END]);
+        vectors[VECTOR_LENGTH] = 128;
+        vectors.resize(HEADER + 128 * 35, 0);
+        assert_eq!(frame(&ThreadState { vectors, ..sample() }), None, "longer than the kernel reads");
+    }
+
     #[test]
     fn frames_are_put_on_own_stacks() {
         let mapping = |range, path: &str| ProcessMapping {
@@ -153,7 +215,7 @@ int main() {
         let mapped = [mapping(0x1_0000..0x3_0000, "[heap]"), mapping(0x8_0000..0x9_0000, ""), {
             mapping(0xf_0000..0x10_0000, "[stack]")
         }];
-        let room = |stack, data| place(stack, data, &mapped);
+        let room = |stack, data| place((stack, LENGTH), data, &mapped);
         let length = LENGTH as u64;
         assert_eq!(room(0x8_8008, 0x8_f700), Some(0x8_8000 - length));
         assert_eq!(room(0xf_8000, 0x1_0700), Some(0xf_8000 - length));

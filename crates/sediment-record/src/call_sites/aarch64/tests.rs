@@ -422,14 +422,23 @@ fn frames_give_registers_back() {
     let mut floating = [0; signal_frame::FLOATING];
     floating[..512].iter_mut().enumerate().for_each(|(place, byte)| *byte = (place % 251) as u8);
     let (flags, blocked) = (0x6000_0000, 1 << 11);
-    let state = ThreadState { general, stack: 0, program_counter: 0, pstate: flags, blocked, floating };
+    let state = ThreadState {
+        general,
+        stack: 0,
+        program_counter: 0,
+        pstate: flags,
+        blocked,
+        floating,
+        vectors: Vec::new(),
+    };
     let region = |address, kind| Region { address, length: PAGE, offset: 0, kind };
     let regions = [region(ROOM, RegionKind::Code), region(BLOCK, RegionKind::Data)];
     let mut code = mapping(("", &regions), Moment::Running, CODE, 0);
     code.pop();
     let mut content = b"in shared memory".to_vec();
     content.resize(PAGE as usize, 0);
-    let Some(after) = output_of(FRAME_HARNESS, &[&code, &signal_frame::frame(&state), &content]) else {
+    let Some(after) = output_of(FRAME_HARNESS, &[&code, &signal_frame::frame(&state).unwrap(), &content])
+    else {
         return;
     };
     let (words, vectors) = after.split_at(8 * 35);

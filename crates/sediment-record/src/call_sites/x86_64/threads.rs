@@ -49,6 +49,11 @@ pub(in crate::call_sites) fn way_back(
     Ok(None)
 }
 
+/// System calls change no vectors.
+pub(in crate::call_sites) fn give_back_vectors(_: Pid, _: &mut [u8]) -> io::Result<()> {
+    Ok(())
+}
+
 /// Makes a thread that stopped at a signal, or at none (0), call the kernel again if only the stop has ended its call.
 pub(in crate::call_sites) fn call_again(thread: Pid, _: i32) {
     let Ok(registers) = Registers::of(thread) else { return };
