@@ -589,7 +589,7 @@ impl<'a> Supervisor<'a> {
             let path = self.common.shared.path();
             let (regions, moment, go_on) = (image.regions(), Moment::Beginning, begins.program_counter());
             let code = |place| machine::entrance::mapping((&path, &regions), moment, place, go_on);
-            let injected = injected::run(thread, &mapped, (&code, moment), begins)?;
+            let injected = injected::run(thread, &mapped, (&code, moment), (begins, None))?;
             Ok(injected.succeeded && image.set_counters(thread, block, false).is_ok())
         });
         if !entered.is_ok_and(|entered| entered) {

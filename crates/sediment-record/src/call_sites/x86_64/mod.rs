@@ -52,11 +52,6 @@ pub(super) fn wanted_above(program: &Range<u64>) -> u64 {
     program.end + ABOVE_PROGRAM
 }
 
-/// True if the code that maps memory can continue at any address.
-pub(super) fn reaches(_: u64, _: u64) -> bool {
-    true
-}
-
 /// Returns why this processor or its kernel does not suit.
 pub(super) fn lacks() -> Option<&'static str> {
     None
