@@ -21,6 +21,7 @@ use sediment_record::{
 use serde::Serialize;
 use signal_hook::consts::signal;
 use signal_hook::low_level::signal_name;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 mod front;
@@ -191,28 +192,28 @@ impl RecordingOptions {
         bar.finish_and_clear();
         let recorded = recorded?;
         let fault = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault);
-        let (recording, resolved) = match recorded.kept {
+        let (is_empty, read) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
+                let is_empty = recorder.name == CALL_SITES && recording.addresses().is_empty();
                 let resolved = resolve_here(&recording, &files, (none, fault.as_deref()), ui);
-                let is_left_alone = recorder.name == CALL_SITES && recording.addresses().is_empty();
-                let mut resolved = match (resolved, recorded.outcome.filter(|_| is_left_alone)) {
-                    (Err(error), Some(outcome)) => return Ok(left_alone(&error, outcome, ui)),
-                    (resolved, _) => resolved?,
-                };
-                if !steps.is_empty() {
-                    let mut sequence = StepCounter::new(&resolved.functions);
-                    sequence.steps(&steps);
-                    sequence.put_into(&mut resolved.profile, false);
-                }
-                (*recording, resolved)
+                let resolved = resolved.map(|mut resolved| {
+                    if !steps.is_empty() {
+                        let mut sequence = StepCounter::new(&resolved.functions);
+                        sequence.steps(&steps);
+                        sequence.put_into(&mut resolved.profile, false);
+                    }
+                    (*recording, resolved)
+                });
+                (is_empty, resolved)
             }
             RecordedData::Files(paths) => {
-                // Addresses of samples and branches show blocks; other recordings have none.
-                let executions =
-                    recorder.tells_addresses && (settings.addresses || recorder.name.starts_with("perf-"));
-                let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
-                recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
+                let read = resolve_files(&paths, (recorder, &settings), &files, ui);
+                (matches!(&read, Err(error) if error.code() == ErrorCode::EmptyRecording), read)
             }
+        };
+        let (recording, resolved) = match (read, recorded.outcome.filter(|_| is_empty)) {
+            (Err(error), Some(outcome)) => return Ok(left_alone(&error, outcome, ui)),
+            (read, _) => read?,
         };
         inputs::tell_gaps(&resolved.profile, ui);
         if let Some(warning) = fault {
@@ -296,6 +297,26 @@ fn resolve_here(
         let error = none(recording, files);
         let hints = [error.hint(), reason.hint()].into_iter().flatten().collect::<Vec<_>>().join("; ");
         error.with_hint(hints)
+    })
+}
+
+/// Reads and resolves the files of a recording by another program.
+fn resolve_files(
+    paths: &[PathBuf],
+    (recorder, settings): (&Recorder, &RecordSettings),
+    files: &SystemFiles,
+    ui: &Ui,
+) -> Result<(Recording, Resolved)> {
+    // Addresses of samples and branches show blocks; other recordings have none.
+    let executions = recorder.tells_addresses && (settings.addresses || recorder.name.starts_with("perf-"));
+    let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
+    let read = recordings::Inputs::open(paths, ui)?.resolve(&settings, files, false, None, ui);
+    read.map_err(|error| match error.code() {
+        ErrorCode::EmptyRecording => {
+            let why = format!("{} took no sample: the program hardly used the processor", recorder.name);
+            Error::new(ErrorCode::EmptyRecording, why)
+        }
+        _ => error,
     })
 }
 
