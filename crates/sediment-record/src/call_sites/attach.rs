@@ -229,7 +229,7 @@ impl Supervisor<'_> {
     /// Unmaps the recorder's memory from the attached processes, whose code was restored. Parts that a thread still
     /// executes stay.
     pub(super) fn unmap(&mut self, standing: &mut Standstill) {
-        const TRIES: u32 = 25;
+        const TRIES: u32 = 45;
         const MOMENT: Duration = Duration::from_millis(2);
         let attached = |found: &&FollowedThread| {
             let image = found.place.and_then(|(image, _)| self.images[image].as_ref());
@@ -284,13 +284,17 @@ impl Supervisor<'_> {
         let Some((any, _)) = own.first() else { return Ok(true) };
         let opened = self.opened_of(*any, process)?;
         let mapped = opened.mappings()?;
+        let mut is_inside = false;
         for (thread, _) in &own {
             if image.is_in_stubs(*thread, (&opened.memory, &mapped))? {
-                return Ok(false);
+                is_inside = true;
+            } else {
+                // Its code is restored, so it comes to no stub.
+                machine::threads::take_counters(*thread)?;
             }
         }
-        for (thread, _) in &own {
-            machine::threads::take_counters(*thread)?;
+        if is_inside {
+            return Ok(false);
         }
         self.run_in(process, standing, &mapped, &|place, go_on| {
             machine::entrance::unmapping(&regions, place, go_on)
