@@ -172,7 +172,10 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_mprotect", own_code(TURNS)),
         row("attached_to_a_moment_without_execution", to(PROTECTS)),
         row("attached_to_patches", ScenarioPlan { expect: Expect::SameOrRefused, ..own_code(PATCHES) }),
-        row("attached_to_rewritten_entries", own_code(REWRITES)),
+        row(
+            "attached_to_rewritten_entries",
+            ScenarioPlan { expect: Expect::SameOrRefused, ..own_code(REWRITES) },
+        ),
         row("attached_to_writable_code", ScenarioPlan { expect: Expect::NothingToRecord, ..to(WRITABLE) })
             .all_calls(),
         row("attached_to_a_static_program", to(WORKS_STATIC)),

@@ -17,7 +17,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             .rounds(2, 4)
             .threads(1, 3)
             .ranges(|ranges| ranges.time = (50, 150))
-            .at_most(3)
+            .at_most(1)
     };
     vec![
         each("killed_at_each_step_of_calls", WORKS, StartMode::Start),
