@@ -76,7 +76,7 @@ fn at_each_step(bench: &Bench, parameters: &Parameters, made: &Made, mode: Start
             }
         };
         let Ok(at) = std::fs::read_to_string(&killed) else {
-            eprintln!("{}: {} steps", made.name, step - 1);
+            eprintln!("{}: there is no step {step}", made.name);
             return Ok(());
         };
         judge(&report, &watched, made, (&without.0, &without.1))

@@ -3,8 +3,7 @@
 //! code: the thread gets SIGSEGV at the first such call. Then the copy gets its own bytes back, and the thread makes the
 //! call again.
 
-use super::code::{CodeState, write_changes};
-use super::image::ProgramImage;
+use super::image::{FileInMemory, ProgramImage};
 use super::machine;
 use super::supervisor::Supervisor;
 use crate::tracing::machine::Registers;
@@ -13,6 +12,7 @@ use crate::tracing::system;
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 impl Supervisor<'_> {
@@ -58,12 +58,22 @@ fn repair(
             {
                 continue;
             }
-            let bias = start.wrapping_sub(change.at);
-            write_changes(memory, (bias, file.changes()), CodeState::ToOriginal, &|change| {
-                copy.range.contains(&change.at.wrapping_add(bias))
-            })?;
+            give_back(memory, start.wrapping_sub(change.at), &copy.range, file)?;
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Gives a copy of a file's code its own bytes back, call by call: the program may write to other bytes of its pages meanwhile.
+fn give_back(memory: &File, bias: u64, copy: &Range<u64>, file: &FileInMemory) -> io::Result<()> {
+    let mut there = Vec::new();
+    for change in file.changes().iter() {
+        let at = change.at.wrapping_add(bias);
+        there.resize(change.changed.len(), 0);
+        if copy.contains(&at) && memory.read_exact_at(&mut there, at).is_ok() && there == change.changed {
+            memory.write_all_at(change.original, at)?;
+        }
+    }
+    Ok(())
 }

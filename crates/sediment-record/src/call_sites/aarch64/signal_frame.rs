@@ -6,7 +6,7 @@ use crate::tracing::mappings::ProcessMapping;
 
 /// All registers of a thread, and the signals that it blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ThreadState {
+pub(super) struct ThreadRegisters {
     /// x0 to x30.
     pub(super) general: [u64; 31],
     pub(super) stack: u64,
@@ -98,7 +98,7 @@ fn record_of(vectors: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Makes the frame; `None` if the vectors are too long for it.
-pub(super) fn frame(state: &ThreadState) -> Option<Vec<u8>> {
+pub(super) fn frame(state: &ThreadRegisters) -> Option<Vec<u8>> {
     let mut bytes = vec![0; LENGTH];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
     put(ALTERNATE, &KEPT.to_le_bytes());
@@ -123,13 +123,13 @@ mod tests {
     use super::*;
 
     /// Bytes of a state whose registers all differ.
-    fn sample() -> ThreadState {
+    fn sample() -> ThreadRegisters {
         let mut general = [0; 31];
         general.iter_mut().enumerate().for_each(|(place, register)| *register = 0x1000 + place as u64);
         let mut floating = [0; FLOATING];
         floating.iter_mut().enumerate().for_each(|(place, byte)| *byte = place as u8);
         let (stack, program_counter, pstate, blocked) = (0x2000, 0x2001, 0x6000_0000, 0x2003);
-        ThreadState { general, stack, program_counter, pstate, blocked, floating, vectors: Vec::new() }
+        ThreadRegisters { general, stack, program_counter, pstate, blocked, floating, vectors: Vec::new() }
     }
 
     /// Prints offsets that the compiler knows.
@@ -187,7 +187,7 @@ int main() {
         assert!(!are_in_use(&vectors) && !are_in_use(&[]));
         vectors[VECTOR_FLAGS] = 1;
         assert!(are_in_use(&vectors));
-        let state = ThreadState { vectors: vectors.clone(), ..sample() };
+        let state = ThreadRegisters { vectors: vectors.clone(), ..sample() };
         let with = frame(&state).unwrap();
         assert_eq!(
             (with.len(), &with[..LENGTH - END]),
@@ -199,7 +199,7 @@ int main() {
         assert_eq!(record[16 + 1092..], [0; 12 + END]);
         vectors[VECTOR_LENGTH] = 128;
         vectors.resize(HEADER + 128 * 35, 0);
-        assert_eq!(frame(&ThreadState { vectors, ..sample() }), None, "longer than the kernel reads");
+        assert_eq!(frame(&ThreadRegisters { vectors, ..sample() }), None, "longer than the kernel reads");
     }
 
     #[test]

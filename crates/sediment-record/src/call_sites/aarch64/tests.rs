@@ -3,7 +3,7 @@
 
 use super::TABLE;
 use super::entrance::mapping;
-use super::signal_frame::{self, ThreadState};
+use super::signal_frame::{self, ThreadRegisters};
 use super::stubs::{emit_for, size};
 use super::threads::table;
 use super::writer::{B, BL, branch};
@@ -422,7 +422,7 @@ fn frames_give_registers_back() {
     let mut floating = [0; signal_frame::FLOATING];
     floating[..512].iter_mut().enumerate().for_each(|(place, byte)| *byte = (place % 251) as u8);
     let (flags, blocked) = (0x6000_0000, 1 << 11);
-    let state = ThreadState {
+    let state = ThreadRegisters {
         general,
         stack: 0,
         program_counter: 0,

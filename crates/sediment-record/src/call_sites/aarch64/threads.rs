@@ -94,7 +94,7 @@ pub(in crate::call_sites) fn way_back(
     registers: Registers,
     mapped: &[crate::tracing::mappings::ProcessMapping],
 ) -> Result<Option<crate::call_sites::entrance::WayBack>, &'static str> {
-    use super::signal_frame::{self, FLOATING, ThreadState};
+    use super::signal_frame::{self, FLOATING, ThreadRegisters};
     // From elf.h.
     const NT_PRFPREG: libc::c_long = 2;
     const NT_ARM_SSVE: libc::c_long = 0x40b;
@@ -128,7 +128,7 @@ pub(in crate::call_sites) fn way_back(
         return Err(UNREADABLE);
     }
     let blocked = system::signal_mask(thread).map_err(|_| UNREADABLE)?;
-    let state = ThreadState { general, stack, program_counter, pstate, blocked, floating, vectors };
+    let state = ThreadRegisters { general, stack, program_counter, pstate, blocked, floating, vectors };
     let bytes = signal_frame::frame(&state).ok_or("its threads use long vectors of SVE")?;
     let address = signal_frame::place((stack, bytes.len()), data, mapped)
         .ok_or("no thread has room on its own stack for its registers")?;
