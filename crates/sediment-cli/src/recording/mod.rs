@@ -312,7 +312,7 @@ fn resolve_files(
     let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
     let read = recordings::Inputs::open(paths, ui)?.resolve(&settings, files, false, None, ui);
     read.map_err(|error| match error.code() {
-        ErrorCode::EmptyRecording => {
+        ErrorCode::EmptyRecording if recorder.name.starts_with("perf-") => {
             let why = format!("{} took no sample: the program hardly used the processor", recorder.name);
             Error::new(ErrorCode::EmptyRecording, why)
         }
