@@ -8,6 +8,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use clap::builder::PossibleValue;
+use sediment_core::skipped::{Reason, Skipped};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
@@ -219,6 +220,7 @@ impl RecordingOptions {
         if let Some(warning) = fault {
             ui.warn(&warning);
         }
+        warn_of_memory(&recording.skipped, ui);
         let (outcome, method) = (recorded.outcome, recorder.name);
         let made = ResolvedRecording { recording, resolved, outcome, time, method };
         Ok(RecordingSide::Recorder(Box::new(made)))
@@ -271,6 +273,15 @@ impl RecordingOptions {
         let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         ui.detail(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)
+    }
+}
+
+/// Warns of files that are missing because of the requested limit: they may be those with most of the calls.
+fn warn_of_memory(skipped: &Skipped, ui: &Ui) {
+    let beyond = skipped.iter().find(|(reason, _)| *reason == Reason::FileBeyondBudget);
+    if let Some((example, tally)) = beyond.and_then(|(_, tally)| Some((tally.example.as_ref()?, tally))) {
+        let others = if tally.items > 1 { " and others" } else { "" };
+        ui.warn(&format!("not recorded, because --max-memory is too small: {example}{others}"));
     }
 }
 
