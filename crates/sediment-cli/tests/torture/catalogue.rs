@@ -57,6 +57,7 @@ fn programs() -> Vec<Scenario> {
         row("signals_blocked", started(BLOCKS)),
         row("sigtraps_of_its_own", started(SIGTRAPS)).rounds(20, 60),
         row("children_that_stop", started(STOPS)),
+        row("children_stopped_while_they_begin", started(HALTS)).rounds(20, 60),
         row("crashes", started(CRASHES)).ranges(|ranges| {
             ranges.threads = (11, 11);
             ranges.rounds = (20, 100);
@@ -191,6 +192,7 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_signals", to(SIGNALS)),
         row("attached_to_sigtraps", to(SIGTRAPS)),
         row("attached_to_children_that_stop", to(STOPS)),
+        row("attached_to_children_stopped_while_they_begin", to(HALTS)),
         row("attached_to_shared_memory", refusable(SHARES)),
         row("attached_without_a_first_thread", to(HEADLESS)),
         row("attached_to_the_end", plan(WORKS, StartMode::Attach, RecordingEnd::Program)).signals(&[15]),

@@ -55,6 +55,7 @@ pub(crate) const SIGNALS: Made = made("signals", "signals.c");
 pub(crate) const SIGTRAPS: Made = made("sigtraps", "sigtraps.c");
 pub(crate) const BLOCKS: Made = made("blocks", "blocks.c");
 pub(crate) const STOPS: Made = made("stops", "stops.c");
+pub(crate) const HALTS: Made = made("halts", "halts.c");
 pub(crate) const CRASHES: Made = made("crashes", "crashes.c");
 pub(crate) const THROWS: Made = made("throws", "throws.cc");
 pub(crate) const HIDES: Made = made("hides", "hides.c");

@@ -9,6 +9,7 @@ use crate::tracing::mappings::{ProcessMapping, is_filtered};
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
@@ -43,11 +44,11 @@ pub(super) fn run(
     let place = padding(memory, mapped, length)
         .ok_or_else(|| io::Error::other("no room in its code for the code that maps memory"))?;
     let code = code(place);
-    let mut signals = Vec::new();
+    let mut meanwhile = Meanwhile::default();
     // A filter could end a thread that makes no call after all.
     let sleeps = moment == Moment::Running && after.loses_by_leaving(memory) == SLEEP && !is_filtered(thread);
     if sleeps {
-        after = after.calling(next_call(thread, &mut signals)?);
+        after = after.calling(next_call(thread, &mut meanwhile)?);
     }
     memory.write_all_at(&code, place)?;
     let after = after.without_call();
@@ -64,22 +65,34 @@ pub(super) fn run(
     }
     let is_blocked = || !system::signal_mask(thread).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0);
     let last = if moment == Moment::Beginning && !is_blocked() {
-        follow_to_signal(thread, &(place..place + code.len() as u64))?
+        follow_to_signal(thread, &(place..place + code.len() as u64), &mut meanwhile)?
     } else {
-        follow(thread, moment, &mut signals)?
+        follow(thread, moment, &mut meanwhile)?
     };
     machine::threads::give_back_vectors(thread, &mut vectors)?;
     after.put(thread)?;
     memory.write_all_at(&vec![0; code.len()], place)?;
-    Ok(Injected { succeeded: last.mark() == DONE, signals })
+    if meanwhile.is_stopped {
+        ptrace::interrupt(thread)?;
+    }
+    Ok(Injected { succeeded: last.mark() == DONE, signals: meanwhile.signals })
+}
+
+/// What happened to a process while a thread of it ran the code.
+#[derive(Debug, Default)]
+struct Meanwhile {
+    /// Signals to deliver later.
+    signals: Vec<i32>,
+    /// True if a signal stopped the process. Who continues it may wait for us, for example its shell, so the code runs to
+    /// its end before the thread stops.
+    is_stopped: bool,
 }
 
 /// Follows the code to the signal at its end, and returns the registers there.
-fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<Registers> {
-    let (mut how, mut signal) = (Resume::Run, 0);
+fn follow_to_signal(thread: Pid, code: &Range<u64>, meanwhile: &mut Meanwhile) -> io::Result<Registers> {
+    let mut signal = 0;
     loop {
-        system::resume(thread, how, signal)?;
-        (how, signal) = (Resume::Run, 0);
+        system::resume(thread, Resume::Run, std::mem::take(&mut signal))?;
         match system::wait_for(thread)? {
             Status::Signal(LAST_SIGNAL) => {
                 let registers = Registers::of(thread)?;
@@ -91,7 +104,7 @@ fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<Registers> {
                 signal = LAST_SIGNAL;
             }
             Status::Signal(number) => signal = number,
-            Status::GroupStop => how = Resume::Listen,
+            Status::GroupStop => meanwhile.is_stopped = true,
             Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
             Status::Event(_) | Status::Trapped | Status::SystemCall => {}
         }
@@ -100,15 +113,13 @@ fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<Registers> {
 
 /// Lets a thread begin its system call again, and returns the number of the call: the kernel has made it `restart_syscall`
 /// if only the rest of the time is left. The thread stops before the call.
-fn next_call(thread: Pid, signals: &mut Vec<i32>) -> io::Result<u64> {
-    let mut how = Resume::ToSystemCall;
+fn next_call(thread: Pid, meanwhile: &mut Meanwhile) -> io::Result<u64> {
     loop {
-        system::resume(thread, how, 0)?;
-        how = Resume::ToSystemCall;
+        system::resume(thread, Resume::ToSystemCall, 0)?;
         match system::wait_for(thread)? {
             Status::SystemCall => return Ok(Registers::of(thread)?.system_call().number),
-            Status::Signal(number) => signals.push(number),
-            Status::GroupStop => how = Resume::Listen,
+            Status::Signal(number) => meanwhile.signals.push(number),
+            Status::GroupStop => meanwhile.is_stopped = true,
             Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
             Status::Event(_) | Status::Trapped => {}
         }
@@ -116,11 +127,10 @@ fn next_call(thread: Pid, signals: &mut Vec<i32>) -> io::Result<u64> {
 }
 
 /// Follows the code to the end of its last system call, and returns the registers there.
-fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<Registers> {
-    let (mut how, mut signal) = (Resume::ToSystemCall, 0);
+fn follow(thread: Pid, moment: Moment, meanwhile: &mut Meanwhile) -> io::Result<Registers> {
+    let mut signal = 0;
     loop {
-        system::resume(thread, how, signal)?;
-        (how, signal) = (Resume::ToSystemCall, 0);
+        system::resume(thread, Resume::ToSystemCall, std::mem::take(&mut signal))?;
         match system::wait_for(thread)? {
             Status::SystemCall => {
                 let registers = Registers::of(thread)?;
@@ -129,9 +139,9 @@ fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<Reg
                     return Ok(registers);
                 }
             }
-            Status::Signal(number) if moment == Moment::Running => signals.push(number),
+            Status::Signal(number) if moment == Moment::Running => meanwhile.signals.push(number),
             Status::Signal(number) => signal = number,
-            Status::GroupStop => how = Resume::Listen,
+            Status::GroupStop => meanwhile.is_stopped = true,
             Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
             Status::Event(_) | Status::Trapped => {}
         }
