@@ -38,6 +38,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         cut("a_database_let_go", database).needs(&["sqlite3"]),
         whole("pipes_of_a_shell", |_| words_of(&["bash", "-c", PIPES])).needs(&["bash"]),
         whole("a_program_replaced_while_it_is_tested", replaced),
+        whole("a_file_system_is_unmounted", unmounted).needs(&["unshare"]),
         whole("jobs_of_a_shell", |_| words_of(&["bash", "-c", JOBS])).needs(&["bash"]),
     ]
 }
@@ -93,6 +94,14 @@ fn replaced(room: &Room<'_>) -> Vec<String> {
     let script = "for program in works threads works; do rm -f conftest; cp $program conftest; ./conftest 50 2; echo $?; done; \
         cp threads new; mv new conftest; ./conftest 50 2; exit 32";
     words_of(&["sh", "-c", script])
+}
+
+/// A file system can be unmounted once its programs have ended.
+fn unmounted(room: &Room<'_>) -> Vec<String> {
+    room.place(&WORKS);
+    let script = "mkdir -p mounted && mount -t tmpfs none mounted && cp works mounted || exit 32; \
+        for time in 1 2 3 4; do mounted/works 50 1; done; umount mounted; echo $?; exit 9";
+    words_of(&["unshare", "-rm", "sh", "-c", script])
 }
 
 fn browser(room: &Room<'_>) -> Vec<String> {

@@ -87,7 +87,6 @@ fn change_pages(
 /// Pages of a file without changes and with all changes, for the next process that maps the file in the same way.
 #[derive(Debug)]
 pub(super) struct PreparedPages {
-    pub(super) file: File,
     pub(super) runs: Vec<PreparedRun>,
     length: usize,
 }
@@ -150,25 +149,32 @@ impl NewCode<'_> {
         }
         let others = change_pages(self.memory, changes, CodeState::ToStubs, &|_| true, Some(&mut keep))?;
         prepared_pages.get_or_init(|| {
-            let file = File::open(format!("/proc/{}/root{}", self.process, self.path)).ok()?;
-            let is_same = file.metadata().is_ok_and(|about| about.is_file() && about.ino() == self.inode);
+            let is_same = self.file().is_some();
             let fits = length <= MOST_PREPARED && PREPARED.load(Ordering::Relaxed) + length <= ALL_PREPARED;
             (is_same && others == 0 && fits).then(|| {
                 PREPARED.fetch_add(length, Ordering::Relaxed);
-                PreparedPages { file, runs, length }
+                PreparedPages { runs, length }
             })
         });
         Ok(others)
     }
 
+    /// Opens the file; None if there is another file at its path. It must not stay open: nobody could unmount its file
+    /// system.
+    pub(super) fn file(&self) -> Option<File> {
+        let file = File::open(format!("/proc/{}/root{}", self.process, self.path)).ok()?;
+        file.metadata().is_ok_and(|about| about.is_file() && about.ino() == self.inode).then_some(file)
+    }
+
     /// Writes prepared pages; false if the file or the memory of the process has changed.
     fn write_prepared(&self, prepared: &PreparedPages) -> io::Result<bool> {
         let Ok(pages) = File::open(format!("/proc/{}/pagemap", self.process)) else { return Ok(false) };
+        let Some(file) = self.file() else { return Ok(false) };
         let mut now = Vec::new();
         for run in &prepared.runs {
             let Some(offset) = self.offset(run.start) else { return Ok(false) };
             now.resize(run.before.len(), 0);
-            let read = prepared.file.read_exact_at(&mut now, offset);
+            let read = file.read_exact_at(&mut now, offset);
             let at = run.start.wrapping_add(self.bias);
             if read.is_err() || now != run.before || !is_of_file(&pages, at, now.len() as u64) {
                 return Ok(false);

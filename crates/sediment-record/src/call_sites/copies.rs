@@ -10,11 +10,10 @@
 //! - in place of a mapping of the same part of the same file, without private pages of the process
 //! - while the file has its old times, and, once in a while, its old bytes
 
-use super::code::{PreparedPages, is_of_file};
+use super::code::{NewCode, PreparedPages, is_of_file};
 use super::shared::SharedMemory;
 use super::sites::{PAGE, TextSegment};
 use crate::tracing::mappings::ProcessMapping;
-use nix::unistd::Pid;
 use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
@@ -62,12 +61,12 @@ const COMPARED: Duration = Duration::from_secs(1);
 impl CodeCopy {
     /// Makes a copy from prepared pages; None if there is no room, or the file has changed.
     pub(super) fn of(
-        prepared: &PreparedPages,
+        prepared: (&PreparedPages, &File),
         text: &[TextSegment],
         shared: &mut SharedMemory,
         memory_left: &mut Option<u64>,
     ) -> Option<Self> {
-        let changed = times(&prepared.file)?;
+        let changed = times(prepared.1)?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs() as i64;
         if changed[0].max(changed[2]) > now - SETTLED {
             return None;
@@ -100,12 +99,12 @@ impl CodeCopy {
     /// same.
     pub(super) fn mapped(
         &self,
-        (process, bias, inode): (Pid, u64, u64),
+        code: &NewCode<'_>,
         mapped: &[ProcessMapping],
-        prepared: &PreparedPages,
+        prepared: (&PreparedPages, &File),
         shared: &SharedMemory,
     ) -> Option<Vec<MappedCopy>> {
-        if times(&prepared.file)? != self.changed {
+        if times(prepared.1)? != self.changed {
             return None;
         }
         if self.compared.get().elapsed() > COMPARED {
@@ -118,13 +117,14 @@ impl CodeCopy {
             }
             self.compared.set(Instant::now());
         }
-        let pages = File::open(format!("/proc/{process}/pagemap")).ok()?;
+        let pages = File::open(format!("/proc/{}/pagemap", code.process)).ok()?;
         let copies = self.segments.iter().map(|segment| {
-            let range = segment.pages.start.wrapping_add(bias)..segment.pages.end.wrapping_add(bias);
+            let range =
+                segment.pages.start.wrapping_add(code.bias)..segment.pages.end.wrapping_add(code.bias);
             let there = mapped.iter().find(|mapping| mapping.range == range)?;
             let is_it = there.executable
                 && !there.writable
-                && there.inode == inode
+                && there.inode == code.inode
                 && there.offset == segment.file_offset;
             (is_it && is_of_file(&pages, range.start, segment.length())).then_some(MappedCopy {
                 address: range.start,
@@ -150,11 +150,11 @@ impl CopiedSegment {
     }
 
     /// Returns the bytes of the file with all changes; None if they are not the bytes for which the changes were made.
-    fn content(&self, prepared: &PreparedPages) -> Option<Vec<u8>> {
+    fn content(&self, (prepared, file): (&PreparedPages, &File)) -> Option<Vec<u8>> {
         let mut bytes = vec![0; self.length() as usize];
         let mut done = 0;
         while done < bytes.len() {
-            match prepared.file.read_at(&mut bytes[done..], self.file_offset + done as u64) {
+            match file.read_at(&mut bytes[done..], self.file_offset + done as u64) {
                 // After its end, the last page contains zeros.
                 Ok(0) => break,
                 Ok(read) => done += read,

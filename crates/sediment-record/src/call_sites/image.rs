@@ -329,8 +329,9 @@ impl ProgramImage {
             let module = Rc::clone(common.modules.get(file.module));
             let PlannedModule { path, plan } = module.as_ref();
             let (bias, inode, text) = (file.bias, file.inode, &plan.text);
+            let code = NewCode { process, memory, bias, path, inode, text };
             if maps_copies && file.sampled.is_empty() {
-                let copies = copies_of(file, (process, mapped), text, common);
+                let copies = copies_of(&code, file, mapped, common);
                 let copies = copies.filter(|copies| self.copies.len() + copies.len() <= MOST_COPIES);
                 if let Some(copies) = copies {
                     self.copies.extend(copies);
@@ -338,8 +339,7 @@ impl ProgramImage {
                 }
             }
             let others = if file.sampled.is_empty() {
-                NewCode { process, memory, bias, path, inode, text }
-                    .change(file.changes(), (file.stubs.was_used.replace(true), &file.stubs.prepared))?
+                code.change(file.changes(), (file.stubs.was_used.replace(true), &file.stubs.prepared))?
             } else {
                 // The file was mapped before. Its sampled sites count from the next burst on.
                 let is_counted = |change: &SiteChange<'_>| !file.is_sampled(change.site);
@@ -681,13 +681,13 @@ impl ProgramImage {
 /// Returns copies of a file's code for a process that begins, if it can map them and another process has had the same
 /// file before.
 fn copies_of(
+    code: &NewCode<'_>,
     file: &FileInMemory,
-    (process, mapped): (Pid, &[ProcessMapping]),
-    text: &[TextSegment],
+    mapped: &[ProcessMapping],
     common: &mut CommonParts,
 ) -> Option<Vec<MappedCopy>> {
-    let prepared = file.stubs.prepared.get()?.as_ref()?;
-    let make = || CodeCopy::of(prepared, text, &mut common.shared, &mut common.memory_left);
+    let prepared = (file.stubs.prepared.get()?.as_ref()?, &code.file()?);
+    let make = || CodeCopy::of(prepared, code.text, &mut common.shared, &mut common.memory_left);
     let copy = file.stubs.copy.get_or_init(make).as_ref()?;
-    copy.mapped((process, file.bias, file.inode), mapped, prepared, &common.shared)
+    copy.mapped(code, mapped, prepared, &common.shared)
 }
