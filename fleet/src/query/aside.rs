@@ -20,7 +20,7 @@ const OTHERS: u32 = 1 << 31;
 
 /// Kind of a submission's data.
 #[derive(Debug)]
-pub struct Said {
+pub(crate) struct Said {
     submitter: i32,
     unit: Option<String>,
     builds: BTreeMap<String, String>,
@@ -28,8 +28,7 @@ pub struct Said {
 
 impl Said {
     /// From the columns `submitter`, `block_unit` and `nameless`.
-    #[must_use]
-    pub fn new(submitter: i32, unit: Option<String>, nameless: Option<String>) -> Self {
+    pub(crate) fn new(submitter: i32, unit: Option<String>, nameless: Option<String>) -> Self {
         // Parses only text that this program wrote; for other text, no library has functions without names.
         let builds = nameless.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         Self { submitter, unit, builds }
@@ -38,21 +37,20 @@ impl Said {
 
 /// Data of a selection that is left out.
 #[derive(Debug, Default)]
-pub struct Aside {
+pub(crate) struct Aside {
     /// The unit of blocks that is kept, if there are several.
     unit: Option<String>,
     /// The builds that are kept, for libraries with several.
     builds: BTreeMap<String, String>,
     /// Number of submissions whose blocks are left out.
-    pub of_blocks: u64,
+    pub(crate) of_blocks: u64,
     /// Number of submissions whose functions without names are left out.
-    pub of_nameless: u64,
+    pub(crate) of_nameless: u64,
 }
 
 impl Aside {
     /// Chooses the unit and the builds that are kept.
-    #[must_use]
-    pub fn of<'s>(said: impl IntoIterator<Item = &'s Said>) -> Self {
+    pub(crate) fn of<'s>(said: impl IntoIterator<Item = &'s Said>) -> Self {
         let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
         let mut builds: BTreeMap<&str, BTreeMap<&str, BTreeSet<i32>>> = BTreeMap::new();
         for one in said {
@@ -74,13 +72,12 @@ impl Aside {
     }
 
     /// True if everything fits.
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.unit.is_none() && self.builds.is_empty()
     }
 
     /// Bits of a submission's data that is left out. Counts the submission.
-    pub fn meet(&mut self, said: &Said) -> u32 {
+    pub(crate) fn meet(&mut self, said: &Said) -> u32 {
         let other_unit = said.unit.is_some() && self.unit.is_some() && said.unit != self.unit;
         let labels = self.builds.iter().enumerate().filter(|(at, (label, build))| {
             said.builds.get(*label).is_some_and(|own| own != *build || *at >= LABELS)
@@ -92,10 +89,7 @@ impl Aside {
     }
 
     /// Bits of each subject: it is left out of submissions that have one of these bits.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn of_subjects(&self, dataset: &Dataset) -> Result<Vec<u32>> {
+    pub(crate) async fn of_subjects(&self, dataset: &Dataset) -> Result<Vec<u32>> {
         let mut bits = Vec::new();
         if self.is_nothing() {
             return Ok(bits);
@@ -120,8 +114,7 @@ impl Aside {
     }
 
     /// False for a merge's claim about a library with several builds, because the claim belongs to a build that is left out.
-    #[must_use]
-    pub fn keeps_library(&self, kind: RowKind, detail: &str) -> bool {
+    pub(crate) fn keeps_library(&self, kind: RowKind, detail: &str) -> bool {
         if kind != RowKind::Library || self.builds.is_empty() {
             return true;
         }
@@ -131,8 +124,7 @@ impl Aside {
     }
 
     /// Lines that report the left-out data.
-    #[must_use]
-    pub fn told(&self) -> Vec<String> {
+    pub(crate) fn told(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let (Some(unit), true) = (&self.unit, self.of_blocks > 0) {
             lines.push(format!(
