@@ -5,7 +5,7 @@ use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
 use crate::errors::{Context as _, write_file};
 use crate::query::engine::{Engine, EngineOptions};
-use crate::query::merge as merging;
+use crate::query::merge::{Query, explain};
 use crate::query::policy::Policy;
 use crate::query::views;
 use clap::Args;
@@ -69,11 +69,12 @@ pub(super) struct OutlierOptions {
 pub(super) async fn merge(options: &MergeOptions) -> Result<()> {
     let (dataset, engine) = options.source.open().await?;
     let (selection, policy) = (&options.source.selection, &options.policy);
+    let query = Query { dataset: &dataset, engine: &engine, selection, policy };
     if options.explain {
-        println!("{}", merging::explain(&dataset, &engine, selection, policy).await?);
+        println!("{}", explain(query).await?);
         return Ok(());
     }
-    let merged = merging::merge(&dataset, &engine, selection, policy).await?;
+    let merged = crate::query::merge::merge(query).await?;
     let Some(output) = &options.output else { return Ok(()) };
     write_file(output, text::print(&merged.profile).as_bytes())?;
     println!(
@@ -124,8 +125,9 @@ pub(super) async fn drift(options: &DriftOptions) -> Result<()> {
     let (shipped, _skipped) =
         shipped.map_err(|error| error.with_input(options.shipped.display().to_string()))?;
     let (dataset, engine) = options.source.open().await?;
-    let selection = &options.source.selection;
-    let found = views::drift(&dataset, &engine, selection, &options.policy, &shipped).await?;
+    let (selection, policy) = (&options.source.selection, &options.policy);
+    let query = Query { dataset: &dataset, engine: &engine, selection, policy };
+    let found = views::drift(query, &shipped).await?;
     let percent = |parts: u64| format!("{:.1} %", parts as f64 / 10_000.0);
     println!("submissions compared: {}", found.submissions);
     println!("agreement: {}", found.agreement.map_or("unknown".to_owned(), percent));

@@ -10,8 +10,10 @@ use super::{LARGE, LARGE_ONES};
 use crate::dataset::contents::Contents;
 use crate::dataset::maintenance::{compact, vacuum};
 use crate::dataset::writer::{Writer, is_to_be_tried_again};
+use crate::day::Day;
 use crate::errors::Context as _;
 use crate::secret::Keys;
+use crate::submission::Origin;
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,7 +100,7 @@ impl Keeper {
         let mut known = writer.known().clone();
         for number in log::segments(folder)? {
             for record in log::records(folder, number)? {
-                known.insert(record?.identity);
+                known.insert(record?.identity());
             }
         }
         let (jobs, waiting) = sync_channel(WAITING);
@@ -154,7 +156,7 @@ struct Tries {
 impl Tries {
     /// The identity that was received with a key before. If there is none, stores the key.
     fn meet(&mut self, record: &Record) -> Option<u128> {
-        let key = (record.origin.submitter.clone(), record.idempotency_key.clone()?);
+        let key = (record.submitter.clone(), record.idempotency_key.clone()?);
         if let Some(before) = self.known.get(&key) {
             return Some(*before);
         }
@@ -164,13 +166,13 @@ impl Tries {
             self.known.remove(&oldest);
         }
         self.order.push_back(key.clone());
-        self.known.insert(key, record.identity);
+        self.known.insert(key, record.identity());
         None
     }
 
     fn forget(&mut self, record: &Record) {
         if let Some(key) = &record.idempotency_key {
-            self.known.remove(&(record.origin.submitter.clone(), key.clone()));
+            self.known.remove(&(record.submitter.clone(), key.clone()));
         }
     }
 }
@@ -220,7 +222,7 @@ impl Logging {
         let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
         for Job { record, answer } in jobs {
-            let identity = record.identity;
+            let identity = record.identity();
             match self.tries.meet(&record) {
                 Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
                 _ if self.known.insert(identity) => {
@@ -365,10 +367,13 @@ impl Compaction {
     fn add(&self, writer: &mut Writer, number: u64) -> Result<()> {
         let forgotten = log::forgotten(&self.folder)?;
         for record in log::records(&self.folder, number)? {
-            let Record { origin, identity, contents, .. } = record?;
-            if forgotten.get(&origin.submitter).is_some_and(|last| number <= *last) {
+            let record = record?;
+            let identity = record.identity();
+            let Record { submitter, host_class, day, contents, .. } = record;
+            if forgotten.get(&submitter).is_some_and(|last| number <= *last) {
                 continue;
             }
+            let origin = Origin { submitter, host_class, day: Day(day) };
             let _turn = (contents.len() > LARGE).then(|| self.runtime.block_on(LARGE_ONES.acquire()));
             let added =
                 Contents::from_bytes(&contents).and_then(|contents| writer.add(&contents, &origin, identity));

@@ -2,16 +2,16 @@
 //! [`Log`]: received submissions that are not in partitions yet, in segments in a local folder. A record is on the disk before its
 //! submission is acknowledged.
 //!
-//! A record is `SFL3`, the lengths of its head and its body, the CRC-32 of both (each little-endian, four bytes), a head in JSON, and the rows of the
-//! submission ([`Contents`](crate::dataset::contents::Contents)), so that it is parsed only once. A record that is incomplete or has a wrong checksum ends its segment, because it was never acknowledged.
+//! A record is `SFL3`, the length of its message, the CRC-32 of the message (each little-endian, four bytes), and the message. It contains the rows of the
+//! submission ([`Contents`](crate::dataset::contents::Contents)), so that it is parsed only once. A record that is incomplete or has a wrong checksum ends
+//! its segment, because it was never acknowledged.
 
-use crate::day::Day;
 use crate::errors::{Context as _, write_file};
-use crate::submission::Origin;
+use bytes::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use prost::Message as _;
 use sediment_core::{Error, ErrorCode, Result};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
@@ -21,34 +21,36 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 4] = b"SFL3";
 /// Begin records of versions that stored other bytes.
 const EARLIER: [&[u8; 4]; 2] = [b"SFL1", b"SFL2"];
-const HEADER: usize = 16;
+const HEADER: usize = 12;
 /// Suffix of segments.
 const SEGMENT: &str = ".log";
 /// Suffix of requests to forget a submitter.
 const FORGET: &str = ".forget";
-/// Maximum size of a head in bytes.
-const LONGEST_HEAD: usize = 4096;
 
 /// A submission with its origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct Record {
-    pub(crate) origin: Origin,
+    #[prost(string, tag = "1")]
+    pub(super) submitter: String,
+    #[prost(string, tag = "2")]
+    pub(super) host_class: String,
+    #[prost(int32, tag = "3")]
+    pub(super) day: i32,
     /// Key by which the client may repeat its request, if it gave one.
-    pub(crate) idempotency_key: Option<String>,
-    /// Digest of the received bytes.
-    pub(crate) identity: u128,
-    /// Rows of the submission, as bytes.
-    pub(crate) contents: Vec<u8>,
+    #[prost(string, optional, tag = "4")]
+    pub(super) idempotency_key: Option<String>,
+    /// Digest of the received bytes: a number of 16 bytes, the highest first.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(super) identity: Bytes,
+    /// Rows of the submission.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub(super) contents: Bytes,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Head {
-    submitter: String,
-    host_class: String,
-    day: i32,
-    identity: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    key: Option<String>,
+impl Record {
+    pub(super) fn identity(&self) -> u128 {
+        self.identity.as_ref().try_into().map_or(0, u128::from_be_bytes)
+    }
 }
 
 /// Segments in a folder. The last segment grows.
@@ -193,22 +195,16 @@ impl Records {
     /// The next record; `None` at the end, or at an incomplete record.
     fn read(&mut self) -> std::io::Result<Option<Record>> {
         let Some(header) = self.next_bytes(HEADER)? else { return Ok(None) };
-        if EARLIER.iter().any(|magic| header.starts_with(*magic)) {
+        let (magic, numbers) = header.split_at(MAGIC.len());
+        if EARLIER.iter().any(|earlier| magic == *earlier) {
             return Err(std::io::Error::other(
                 "submissions that an earlier sediment-fleet received: start that version once and end it, then the log is empty",
             ));
         }
-        let Some(header) = header_of(&header) else { return Ok(None) };
-        let (Some(head), Some(contents)) = (self.next_bytes(header.head)?, self.next_bytes(header.body)?)
-        else {
-            return Ok(None);
-        };
-        let is_whole = checksum(&head, &contents) == header.checksum;
-        let head: Option<Head> = serde_json::from_slice(&head).ok();
-        let Some(head) = head.filter(|_| is_whole) else { return Ok(None) };
-        let Ok(identity) = u128::from_str_radix(&head.identity, 16) else { return Ok(None) };
-        let origin = Origin { submitter: head.submitter, host_class: head.host_class, day: Day(head.day) };
-        Ok(Some(Record { origin, idempotency_key: head.key, identity, contents }))
+        let number = |at: usize| numbers[at..at + 4].iter().rfold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        let message = if magic == MAGIC { self.next_bytes(number(0) as usize)? } else { None };
+        let message = message.filter(|message| crc32fast::hash(message) == number(4));
+        Ok(message.and_then(|message| Record::decode(Bytes::from(message)).ok()))
     }
 }
 
@@ -241,7 +237,7 @@ pub(crate) fn forget(folder: &Path, submitter: &str) -> Result<u64> {
         let (mut kept, mut found) = (Vec::new(), 0);
         for record in records(folder, number)? {
             let record = record?;
-            if record.origin.submitter == submitter {
+            if record.submitter == submitter {
                 found += 1;
             } else {
                 encode(&record, &mut kept)?;
@@ -290,53 +286,31 @@ fn begin(folder: &Path, number: u64) -> Result<File> {
 }
 
 fn encode(record: &Record, bytes: &mut Vec<u8>) -> Result<()> {
-    let head = Head {
-        submitter: record.origin.submitter.clone(),
-        host_class: record.origin.host_class.clone(),
-        day: record.origin.day.0,
-        identity: format!("{:032x}", record.identity),
-        key: record.idempotency_key.clone(),
-    };
-    let head = serde_json::to_vec(&head).io()?;
-    let length = |part: &[u8]| {
-        u32::try_from(part.len()).map_err(|_| Error::new(ErrorCode::TooLarge, "a record of 4 GiB or more"))
-    };
+    let length = u32::try_from(record.encoded_len());
+    let length = length.map_err(|_| Error::new(ErrorCode::TooLarge, "a record of 4 GiB or more"))?;
     bytes.extend(MAGIC);
-    bytes.extend(length(&head)?.to_le_bytes());
-    bytes.extend(length(&record.contents)?.to_le_bytes());
-    bytes.extend(checksum(&head, &record.contents).to_le_bytes());
-    bytes.extend(head);
-    bytes.extend(&record.contents);
+    bytes.extend(length.to_le_bytes());
+    bytes.extend([0; 4]);
+    let begin = bytes.len();
+    record.encode(bytes).io()?;
+    let checksum = crc32fast::hash(&bytes[begin..]);
+    bytes[begin - 4..begin].copy_from_slice(&checksum.to_le_bytes());
     Ok(())
-}
-
-fn checksum(head: &[u8], body: &[u8]) -> u32 {
-    let mut checksum = crc32fast::Hasher::new();
-    checksum.update(head);
-    checksum.update(body);
-    checksum.finalize()
-}
-
-/// Lengths and checksum of a record.
-struct Header {
-    head: usize,
-    body: usize,
-    checksum: u32,
-}
-
-fn header_of(bytes: &[u8]) -> Option<Header> {
-    let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let header = Header { head: number(4)? as usize, body: number(8)? as usize, checksum: number(12)? };
-    (bytes.get(..4)? == MAGIC && header.head <= LONGEST_HEAD).then_some(header)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn record(bytes: &[u8]) -> Record {
-        let origin = Origin { submitter: "aa".to_owned(), host_class: "desktop".to_owned(), day: Day(7) };
-        Record { origin, idempotency_key: Some("k".to_owned()), identity: 5, contents: bytes.to_vec() }
+    fn record(bytes: &'static [u8]) -> Record {
+        Record {
+            submitter: "aa".to_owned(),
+            host_class: "desktop".to_owned(),
+            day: 7,
+            idempotency_key: Some("k".to_owned()),
+            identity: Bytes::from(5u128.to_be_bytes().to_vec()),
+            contents: Bytes::from(bytes),
+        }
     }
 
     #[test]
@@ -379,11 +353,7 @@ mod tests {
     #[test]
     fn a_submitter_is_forgotten_at_once_or_before_the_dataset() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |submitter: &str| {
-            let mut record = record(submitter.as_bytes());
-            record.origin.submitter = submitter.to_owned();
-            record
-        };
+        let of = |submitter: &'static str| Record { submitter: submitter.to_owned(), ..record(b"rows") };
         let held = claim(folder.path(), "a").unwrap();
         Log::open(folder.path()).unwrap().append(&[of("x"), of("y"), of("x")]).unwrap();
         assert_eq!(forget(folder.path(), "x").unwrap(), 0);

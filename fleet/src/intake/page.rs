@@ -10,7 +10,7 @@ use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
 use crate::errors::Context as _;
 use crate::query::engine::{Engine, processors};
-use crate::query::merge::{Merged, merge};
+use crate::query::merge::{Merged, Query, merge};
 use crate::query::policy::Policy;
 use crate::query::views::{Covered, Drift, coverage, drift};
 use parking_lot::{Mutex, MutexGuard};
@@ -163,8 +163,17 @@ impl Pages {
         }
         let covered = coverage(&submissions);
         drop(submissions);
-        let merged = merge(dataset, &engine(dataset)?, &selection, &self.policy()).await?;
-        let drifted = self.drift(dataset, &selection, &covered, package).await?;
+        let policy = Policy { min_submitters: self.min_submitters, ..Policy::default() };
+        let engine = Engine::embedded(MEMORY, None, processors(), &dataset.store)?;
+        let query = Query { dataset, engine: &engine, selection: &selection, policy: &policy };
+        let merged = merge(query).await?;
+        // Drift of the last 30 days from the shipped profile, if there is one.
+        let since = covered.iter().map(|covered| Day(covered.days.1.0 - 29)).max();
+        let recent = Selection { since, ..selection.clone() };
+        let drifted = match self.shipped_profile(package)? {
+            Some(shipped) => Some(drift(Query { selection: &recent, ..query }, &shipped).await?),
+            None => None,
+        };
         let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
         let one = Publication {
             package: package.to_owned(),
@@ -178,25 +187,6 @@ impl Pages {
 
     fn is_shown(&self, version: &Covered) -> bool {
         version.submitters >= u64::from(self.min_submitters)
-    }
-
-    fn policy(&self) -> Policy {
-        Policy { min_submitters: self.min_submitters, ..Policy::default() }
-    }
-
-    /// Drift of the last 30 days from the shipped profile, if there is one.
-    async fn drift(
-        &self,
-        dataset: &Dataset,
-        selection: &Selection,
-        covered: &[Covered],
-        package: &str,
-    ) -> Result<Option<Drift>> {
-        let Some(shipped) = self.shipped_profile(package)? else { return Ok(None) };
-        let newest = covered.iter().map(|covered| covered.days.1).max();
-        let since = newest.map(|newest| Day(newest.0 - 29));
-        let recent = Selection { since, ..selection.clone() };
-        drift(dataset, &engine(dataset)?, &recent, &self.policy(), &shipped).await.map(Some)
     }
 
     fn shipped_profile(&self, package: &str) -> Result<Option<Profile>> {
@@ -217,10 +207,6 @@ async fn submissions(dataset: &Dataset, selection: &Selection) -> Result<Submiss
         Err(error) if error.code() == ErrorCode::EmptyInput => Ok(Submissions::default()),
         found => found,
     }
-}
-
-fn engine(dataset: &Dataset) -> Result<Engine> {
-    Engine::embedded(MEMORY, None, processors(), &dataset.store)
 }
 
 fn of(package: &str) -> Selection {

@@ -14,7 +14,7 @@ use super::tokens::Sender;
 use super::{LARGE, LARGE_ONES};
 use crate::dataset::contents::Contents;
 use crate::day::Day;
-use crate::submission::{Named, Origin, Submission};
+use crate::submission::{Named, Submission};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -347,11 +347,16 @@ async fn keep(turn: &Turn, head: &Parts, received: Received, form: Form) -> Resu
             return Ok(answer(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}{hint}")));
         }
     };
-    let Sender { submitter, host_class } = sender.clone();
-    let origin = Origin { submitter, host_class, day: Day::today() };
     let mut is_new = false;
     for Checked { identity, contents } in checked {
-        let record = Record { origin: origin.clone(), idempotency_key: key.clone(), identity, contents };
+        let record = Record {
+            submitter: sender.submitter.clone(),
+            host_class: sender.host_class.clone(),
+            day: Day::today().0,
+            idempotency_key: key.clone(),
+            identity: identity.to_be_bytes().to_vec().into(),
+            contents: contents.into(),
+        };
         match shared.keeper.keep(record).await.ok_or(BUSY)? {
             Kept::New => {
                 if form != Form::Profile {

@@ -5,6 +5,7 @@ use crate::dataset::catalog::File;
 use crate::dataset::store::Store;
 use crate::dataset::submissions::none_selected;
 use crate::dataset::{LENT, random, tables};
+use crate::errors::Context as _;
 use datafusion::arrow::array::{ArrayRef, AsArray as _, Decimal128Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, SchemaRef};
 use datafusion::error::DataFusionError;
@@ -66,6 +67,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// A session of a query engine.
 pub(crate) struct Engine {
     context: SessionContext,
+    store: Store,
     /// Time after which a query without an answer is sent again; `None`: queries run in this process, and can call its functions.
     retry_after: Option<Duration>,
     /// Files that were written for queries on other machines.
@@ -103,7 +105,7 @@ impl Engine {
     /// again, for example because an executor died.
     pub(crate) fn of(context: SessionContext, store: &Store, retry_after: Option<Duration>) -> Result<Self> {
         store.register(&context.runtime_env())?;
-        Ok(Self { context, retry_after, lent: Mutex::default() })
+        Ok(Self { context, store: store.clone(), retry_after, lent: Mutex::default() })
     }
 
     /// True if queries can call functions of this program.
@@ -112,18 +114,12 @@ impl Engine {
     }
 
     /// Registers files as a table.
-    pub(crate) async fn table(
-        &self,
-        name: &str,
-        store: &Store,
-        files: &[&File],
-        schema: &SchemaRef,
-    ) -> Result<()> {
+    pub(crate) async fn table(&self, name: &str, files: &[&File], schema: &SchemaRef) -> Result<()> {
         if files.is_empty() {
             return Err(none_selected());
         }
-        let names = files.iter().map(|file| store.url(&file.name)).collect::<Result<Vec<String>>>()?;
-        self.view(name, names, schema).await
+        let files = files.iter().map(|file| self.store.url(&file.name)).collect::<Result<Vec<String>>>()?;
+        self.view(name, files, schema).await
     }
 
     async fn view(&self, name: &str, files: Vec<String>, schema: &SchemaRef) -> Result<()> {
@@ -133,22 +129,22 @@ impl Engine {
     }
 
     /// Registers rows as a table. For a cluster, they are a file in the dataset's store until [`Self::take_back`].
-    pub(crate) async fn lend(&self, name: &str, store: &Store, rows: &RecordBatch) -> Result<()> {
+    pub(crate) async fn lend(&self, name: &str, columns: Vec<(&str, ArrayRef)>) -> Result<()> {
+        let rows = RecordBatch::try_from_iter(columns).damaged()?;
         if self.is_embedded() {
-            let done = self.context.register_batch(name, rows.clone());
-            return done.map(drop).map_err(|error| failed(&error));
+            return self.context.register_batch(name, rows).map(drop).map_err(|error| failed(&error));
         }
         let file = format!("{LENT}/{}.parquet", random());
         self.lent.lock().push(file.clone());
-        store.create(&file, tables::ParquetBytes::of(rows)?.finish()?).await?;
-        self.view(name, vec![store.url(&file)?], &rows.schema()).await
+        self.store.create(&file, tables::ParquetBytes::of(&rows)?.finish()?).await?;
+        self.view(name, vec![self.store.url(&file)?], &rows.schema()).await
     }
 
     /// Removes the files that were written for tables of a cluster.
-    pub(crate) async fn take_back(&self, store: &Store) -> Result<()> {
+    pub(crate) async fn take_back(&self) -> Result<()> {
         let lent = std::mem::take(&mut *self.lent.lock());
         for file in lent {
-            store.remove(&file).await?;
+            self.store.remove(&file).await?;
         }
         Ok(())
     }

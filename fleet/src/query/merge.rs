@@ -52,38 +52,37 @@ struct Sum {
     bits: i64,
 }
 
+/// A dataset, the part of it that counts, and the engine that reads it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query<'q> {
+    pub(crate) dataset: &'q Dataset,
+    pub(crate) engine: &'q Engine,
+    pub(crate) selection: &'q Selection,
+    pub(crate) policy: &'q Policy,
+}
+
 /// Merges the selected submissions under a policy.
-pub(crate) async fn merge(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<Merged> {
-    let merged = merged(dataset, engine, selection, policy).await;
-    engine.take_back(&dataset.store).await?;
+pub(crate) async fn merge(query: Query<'_>) -> Result<Merged> {
+    let merged = merged(query).await;
+    query.engine.take_back().await?;
     merged
 }
 
-async fn merged(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<Merged> {
+async fn merged(query: Query<'_>) -> Result<Merged> {
+    let Query { dataset, engine, policy, .. } = query;
     let early = names_of_few(dataset);
-    let counted = register(dataset, engine, selection, policy).await?;
-    let sums = sums(&engine.run(&query(engine, &counted, policy)).await?, &counted)?;
+    let counted = register(query).await?;
+    let sums = sums(&engine.run(&text_of(query, &counted)).await?, &counted)?;
     let names = match early {
         Some(early) => early.await.damaged()??,
         None => dataset.names(Some(marked(sums.iter().map(|sum| sum.subject)))).await?,
     };
     let rare = match policy.min_submitters {
         0 | 1 => HashSet::new(),
-        least => rare_functions((dataset, engine), &names, &sums, &counted, least).await?,
+        least => rare_functions(engine, &names, &sums, &counted, least).await?,
     };
-    let profile = assemble(&names, &sums, &rare, &counted)?;
     Ok(Merged {
-        profile,
+        profile: assemble(&names, &sums, &rare, &counted)?,
         submissions: counted.submissions,
         capped: counted.capped,
         rare: rare.len(),
@@ -116,29 +115,18 @@ pub(super) fn marked(numbers: impl Iterator<Item = i32>) -> Vec<bool> {
 }
 
 /// The plan of a merge.
-pub(crate) async fn explain(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<String> {
-    let counted = register(dataset, engine, selection, policy).await?;
-    let text = query(engine, &counted, policy);
-    let plan = engine.explain(&text).await;
-    engine.take_back(&dataset.store).await?;
+pub(crate) async fn explain(query: Query<'_>) -> Result<String> {
+    let text = text_of(query, &register(query).await?);
+    let plan = query.engine.explain(&text).await;
+    query.engine.take_back().await?;
     Ok(format!("{text}\n\n{}", plan?))
 }
 
 /// Registers the tables of the query, and finds out which submissions count.
-async fn register(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<Counted> {
+async fn register(Query { dataset, engine, selection, policy }: Query<'_>) -> Result<Counted> {
     let mut files = dataset.files(Table::Facts, selection);
     files.extend(dataset.files(Table::Blocks, selection));
-    engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
+    engine.table("facts", &files, &tables::facts_schema()).await?;
     let counted = Counted::of(dataset, selection, policy).await?;
     if counted.submissions >= MOST_SUBMISSIONS {
         return Err(Error::new(
@@ -153,10 +141,17 @@ async fn register(
     let (scales, marks) = (scales_of(dataset).await?, counted.aside.of_subjects(dataset).await?);
     if engine.is_embedded() {
         give_functions(engine, &counted, scales, marks);
-    } else {
-        engine.lend("counted", &dataset.store, &counted.table()?).await?;
-        engine.lend("scales", &dataset.store, &table_of(&scales, &marks)?).await?;
+        return Ok(counted);
     }
+    engine.lend("counted", counted.table()?).await?;
+    // The kinds of numbers of all subjects, with the bits by which subjects are left out.
+    let mark = |at: usize| marks.get(at).copied().unwrap_or(0) as i32;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("subject", Arc::new(Int32Array::from_iter_values(0..scales.len() as i32))),
+        ("scale", Arc::new(Int32Array::from_iter_values(scales.iter().map(|scale| *scale as i32)))),
+        ("aside", Arc::new(Int32Array::from_iter_values((0..scales.len()).map(mark)))),
+    ];
+    engine.lend("scales", columns).await?;
     Ok(counted)
 }
 
@@ -201,18 +196,7 @@ async fn scales_of(dataset: &Dataset) -> Result<Vec<Scale>> {
     Ok(scales)
 }
 
-/// The same as a table, with the bits by which subjects are left out.
-fn table_of(scales: &[Scale], marks: &[u32]) -> Result<RecordBatch> {
-    let mark = |at: usize| marks.get(at).copied().unwrap_or(0) as i32;
-    let columns: [(&str, ArrayRef); 3] = [
-        ("subject", Arc::new(Int32Array::from_iter_values(0..scales.len() as i32))),
-        ("scale", Arc::new(Int32Array::from_iter_values(scales.iter().map(|scale| *scale as i32)))),
-        ("aside", Arc::new(Int32Array::from_iter_values((0..scales.len()).map(mark)))),
-    ];
-    RecordBatch::try_from_iter(columns).damaged()
-}
-
-fn query(engine: &Engine, counted: &Counted, policy: &Policy) -> String {
+fn text_of(Query { engine, policy, .. }: Query<'_>, counted: &Counted) -> String {
     if counted.is_all {
         return sql::SUMS.to_owned();
     }
@@ -256,7 +240,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
 
 /// Functions that fewer than `least` submitters executed. For most functions the bits decide; for the others the submitters are counted.
 async fn rare_functions(
-    (dataset, engine): (&Dataset, &Engine),
+    engine: &Engine,
     names: &Names,
     sums: &[Sum],
     counted: &Counted,
@@ -299,8 +283,7 @@ async fn rare_functions(
     } else {
         let subjects: BTreeSet<i32> = open_subjects.into_iter().collect();
         let column: ArrayRef = Arc::new(Int32Array::from_iter_values(subjects));
-        let rows = RecordBatch::try_from_iter([("subject", column)]).damaged()?;
-        engine.lend("open_subjects", &dataset.store, &rows).await?;
+        engine.lend("open_subjects", vec![("subject", column)]).await?;
         sql::JOINED_SUBMITTERS
     };
     let mut submitters: BTreeMap<u32, HashSet<i32>> = BTreeMap::new();

@@ -2,8 +2,7 @@
 //! Coverage, drift and outliers: the contents of a dataset, the change of use since a shipped profile, and submitters that differ from all others.
 
 use super::engine::Engine;
-use super::merge::{self, marked};
-use super::policy::Policy;
+use super::merge::{Query, marked, merge};
 use super::sql;
 use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::Names;
@@ -11,7 +10,7 @@ use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
 use crate::errors::Context as _;
-use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type};
 use sediment_core::Result;
@@ -76,14 +75,8 @@ pub(crate) struct Drift {
 }
 
 /// Compares a shipped profile with the merge of the selected submissions.
-pub(crate) async fn drift(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-    shipped: &Profile,
-) -> Result<Drift> {
-    let now = merge::merge(dataset, engine, selection, policy).await?;
+pub(crate) async fn drift(query: Query<'_>, shipped: &Profile) -> Result<Drift> {
+    let now = merge(query).await?;
     let found = difference(shipped, &now.profile);
     let unknown = found
         .functions
@@ -137,15 +130,14 @@ pub(crate) async fn outliers(
     selection: &Selection,
 ) -> Result<Vec<Outlier>> {
     let files = dataset.files(Table::Facts, selection);
-    engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
+    engine.table("facts", &files, &tables::facts_schema()).await?;
     let submissions = Submissions::of(dataset, selection).await?;
     let numbers: ArrayRef =
         Arc::new(Int32Array::from_iter_values(submissions.rows.iter().map(|one| one.number)));
-    let counted = RecordBatch::try_from_iter([("submission", numbers)]).damaged()?;
-    engine.lend("counted", &dataset.store, &counted).await?;
+    engine.lend("counted", vec![("submission", numbers)]).await?;
     let mut of_submitter: BTreeMap<i32, HashMap<Call, u128>> = BTreeMap::new();
     let sums = engine.run(sql::BY_SUBMITTER).await;
-    engine.take_back(&dataset.store).await?;
+    engine.take_back().await?;
     let sums = sums?;
     let subjects = sums.iter().flat_map(|batch| batch.column(1).as_primitive::<Int32Type>().values());
     let names = dataset.names(Some(marked(subjects.copied()))).await?;
