@@ -16,7 +16,7 @@ pub(crate) fn since_1970() -> Duration {
 }
 
 /// Days since 1 January 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(pub i32);
 
 impl Day {

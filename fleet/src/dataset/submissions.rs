@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64T
 use sediment_core::{Error, ErrorCode, Result};
 
 /// A submission of a dataset. Classes, packages, versions, units and builds are numbers in [`Submissions::text`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct KeptSubmission {
     pub(crate) number: i32,
     pub(crate) submitter: i32,
@@ -30,7 +30,7 @@ pub(crate) struct KeptSubmission {
 /// The submissions of a selection; at least one.
 #[derive(Debug, Default)]
 pub(crate) struct Submissions {
-    words: Words,
+    pub(crate) words: Words,
     pub(crate) rows: Vec<KeptSubmission>,
 }
 

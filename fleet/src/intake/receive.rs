@@ -52,56 +52,23 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h 
 #[derive(Clone, Copy)]
 pub(super) struct Refusal(fn(&Metrics) -> &AtomicU64, StatusCode, u32, &'static str);
 
-const TOKEN: Refusal = Refusal(
-    |metrics| &metrics.refused_token_total,
-    StatusCode::UNAUTHORIZED,
-    0,
-    "unknown token: send Authorization: Bearer TOKEN",
-);
-const WRONG: Refusal = Refusal(
-    |metrics| &metrics.refused_wrong_total,
-    StatusCode::TOO_MANY_REQUESTS,
-    60,
-    "too many requests without a known token: try again in a minute",
-);
-const RATE: Refusal = Refusal(
-    |metrics| &metrics.refused_rate_total,
-    StatusCode::TOO_MANY_REQUESTS,
-    60,
-    "too many submissions: try again in a minute",
-);
-const AT_ONCE: Refusal = Refusal(
-    |metrics| &metrics.refused_at_once_total,
-    StatusCode::TOO_MANY_REQUESTS,
-    1,
-    "too many submissions at the same time: send one after the other",
-);
-const SIZE: Refusal = Refusal(
-    |metrics| &metrics.refused_size_total,
-    StatusCode::PAYLOAD_TOO_LARGE,
-    0,
-    "the submission is larger than the limit",
-);
-const PACKING: Refusal = Refusal(
-    |metrics| &metrics.refused_packing_total,
-    StatusCode::UNSUPPORTED_MEDIA_TYPE,
-    0,
-    "the body does not have its Content-Encoding, or is neither gzip nor zstd",
-);
-const SLOW: Refusal = Refusal(
-    |metrics| &metrics.refused_slow_total,
-    StatusCode::REQUEST_TIMEOUT,
-    0,
-    "the submission did not arrive in time",
-);
-const BROKEN: Refusal = Refusal(
-    |metrics| &metrics.refused_slow_total,
-    StatusCode::BAD_REQUEST,
-    0,
-    "the submission is incomplete",
-);
-const BUSY: Refusal =
-    Refusal(|metrics| &metrics.refused_busy_total, StatusCode::SERVICE_UNAVAILABLE, 1, "busy: try again");
+macro_rules! refusals {
+    ($($name:ident $counter:ident $status:ident $wait:literal $text:literal;)*) => {
+        $(const $name: Refusal = Refusal(|metrics| &metrics.$counter, StatusCode::$status, $wait, $text);)*
+    };
+}
+
+refusals! {
+    TOKEN refused_token_total UNAUTHORIZED 0 "unknown token: send Authorization: Bearer TOKEN";
+    WRONG refused_wrong_total TOO_MANY_REQUESTS 60 "too many requests without a known token: try again in a minute";
+    RATE refused_rate_total TOO_MANY_REQUESTS 60 "too many submissions: try again in a minute";
+    AT_ONCE refused_at_once_total TOO_MANY_REQUESTS 1 "too many submissions at the same time: send one after the other";
+    SIZE refused_size_total PAYLOAD_TOO_LARGE 0 "the submission is larger than the limit";
+    PACKING refused_packing_total UNSUPPORTED_MEDIA_TYPE 0 "the body does not have its Content-Encoding, or is neither gzip nor zstd";
+    SLOW refused_slow_total REQUEST_TIMEOUT 0 "the submission did not arrive in time";
+    BROKEN refused_slow_total BAD_REQUEST 0 "the submission is incomplete";
+    BUSY refused_busy_total SERVICE_UNAVAILABLE 1 "busy: try again";
+}
 
 impl Refusal {
     fn answer(self, metrics: &Metrics) -> Response {

@@ -5,7 +5,7 @@
 //! [`Factors`]. The engine leaves out submissions that a cap excludes. Each other submission belongs to a weight class: one class for each product of the
 //! weights of its version, host class and age. The query engine sums each class, and then the library multiplies the sums by the classes' weights.
 
-use super::aside::{Aside, Said};
+use super::aside::Aside;
 use super::factors::{Factors, Scale};
 use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection};
@@ -13,6 +13,7 @@ use crate::day::Day;
 use crate::errors::Context as _;
 use crate::submission::Sums;
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int32Array};
+use indexmap::IndexMap;
 use sediment_core::profile::SHARE_TOTAL;
 use sediment_core::profile::merge::Weight;
 use sediment_core::{Error, ErrorCode, Result};
@@ -30,11 +31,11 @@ pub(crate) struct Policy {
     #[arg(long)]
     pub(crate) by_recordings: bool,
     /// Weight of a version; repeatable [default: 1]
-    #[arg(long = "weigh-version", value_name = "VERSION=WEIGHT", value_parser = weighed)]
-    pub(crate) versions: Vec<(String, Weight)>,
+    #[arg(long, value_name = "VERSION=WEIGHT", value_parser = weighed)]
+    pub(crate) weigh_version: Vec<(String, Weight)>,
     /// Weight of a host class; repeatable [default: 1]
-    #[arg(long = "weigh-host-class", value_name = "CLASS=WEIGHT", value_parser = weighed)]
-    pub(crate) host_classes: Vec<(String, Weight)>,
+    #[arg(long, value_name = "CLASS=WEIGHT", value_parser = weighed)]
+    pub(crate) weigh_host_class: Vec<(String, Weight)>,
     /// Halve the weight of a submission after this number of days [default: age does not matter]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) half_life: Option<u32>,
@@ -94,8 +95,8 @@ impl Counted {
     /// Finds out which submissions count.
     pub(crate) async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
         let submissions = Submissions::of(dataset, selection).await?;
-        let kinds = Kinds::of(&submissions);
-        if policy.is_none() && selection.is_everything() && kinds.aside.is_nothing() {
+        let aside = Aside::of(&submissions);
+        if policy.is_none() && selection.is_everything() && aside.is_nothing() {
             let all = submissions.rows.len() as u64;
             return Ok(Self {
                 is_all: true,
@@ -107,10 +108,10 @@ impl Counted {
                 rows: Vec::new(),
             });
         }
-        Self::under(policy, &submissions, kinds)
+        Self::under(policy, &submissions, aside)
     }
 
-    fn under(policy: &Policy, submissions: &Submissions, mut kinds: Kinds) -> Result<Self> {
+    fn under(policy: &Policy, submissions: &Submissions, mut aside: Aside) -> Result<Self> {
         let found = within_caps(policy, &submissions.rows);
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {
@@ -121,8 +122,7 @@ impl Counted {
         let (mut classes, mut rows) = (Vec::new(), Vec::new());
         let mut by_weight: BTreeMap<u64, i32> = BTreeMap::new();
         let mut by_origin: HashMap<(u32, u32, Day), i32> = HashMap::new();
-        let mut groups: HashMap<(i32, u32, u32), u32> = HashMap::new();
-        let mut totals: Vec<(u128, Sums)> = Vec::new();
+        let mut groups: IndexMap<(i32, u32, u32), (u128, Sums)> = IndexMap::new();
         for submission in &found {
             let origin = (submission.version, submission.host_class, submission.day);
             let class = match by_origin.get(&origin) {
@@ -138,23 +138,18 @@ impl Counted {
                     class
                 }
             };
-            let key = (submission.submitter, submission.package, submission.version);
-            let next = groups.len() as u32;
-            let group = *groups.entry(key).or_insert(next);
-            if group as usize == totals.len() {
-                totals.push((0, Sums::default()));
-            }
-            if let Some((total, sums)) = totals.get_mut(group as usize) {
-                *total += submission.total;
-                sums.add(&submission.sums);
-            }
-            rows.push(Row { number: submission.number, class, group, aside: kinds.meet(submission) });
+            let group = groups.entry((submission.submitter, submission.package, submission.version));
+            let number = group.index() as u32;
+            let (total, sums) = group.or_default();
+            *total += submission.total;
+            sums.add(&submission.sums);
+            let aside = aside.meet(submissions, submission);
+            rows.push(Row { number: submission.number, class, group: number, aside });
         }
-        let factors = totals.iter().map(|(total, sums)| Factors::of(*total, sums));
+        let factors = groups.values().map(|(total, sums)| Factors::of(*total, sums));
         let factors = if policy.by_recordings { Vec::new() } else { factors.collect() };
         let capped = (submissions.rows.len() - rows.len()) as u64;
-        let (aside, submissions) = (kinds.aside, rows.len() as u64);
-        Ok(Self { is_all: false, submissions, capped, classes, factors, aside, rows })
+        Ok(Self { is_all: false, submissions: rows.len() as u64, capped, classes, factors, aside, rows })
     }
 
     /// True if the weights of rows are multiplied by factors.
@@ -196,31 +191,6 @@ impl Counted {
     }
 }
 
-/// Blocks and functions without names in submissions, each once, and the data that is left out.
-struct Kinds {
-    said: HashMap<(i32, Option<u32>, Option<u32>), Said>,
-    aside: Aside,
-}
-
-impl Kinds {
-    fn of(submissions: &Submissions) -> Self {
-        let mut said = HashMap::new();
-        for one in &submissions.rows {
-            let text = |number: Option<u32>| number.map(|number| submissions.text(number).to_owned());
-            let new = || Said::new(one.submitter, text(one.block_unit), text(one.nameless));
-            said.entry((one.submitter, one.block_unit, one.nameless)).or_insert_with(new);
-        }
-        let aside = Aside::of(said.values());
-        Self { said, aside }
-    }
-
-    /// Bits of a submission's data that is left out. Counts the submission.
-    fn meet(&mut self, one: &KeptSubmission) -> u32 {
-        let said = self.said.get(&(one.submitter, one.block_unit, one.nameless));
-        said.map_or(0, |said| self.aside.meet(said))
-    }
-}
-
 /// Numbers of the submissions that caps allow: the newest of each submitter and of each class of hosts.
 fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
     let mut rows = all.to_vec();
@@ -246,8 +216,8 @@ fn weight(policy: &Policy, version: &str, host_class: &str, (day, until): (Day, 
         let weight = weights.iter().rev().find(|(known, _)| known == name);
         weight.map_or(ONE, |(_, weight)| u128::from(weight.billionths()))
     };
-    let version = billionths(&policy.versions, version);
-    let class = billionths(&policy.host_classes, host_class);
+    let version = billionths(&policy.weigh_version, version);
+    let class = billionths(&policy.weigh_host_class, host_class);
     let age = u32::try_from(until.0.saturating_sub(day.0)).unwrap_or(0);
     let decayed = policy.half_life.map_or(ONE, |half_life| decayed(age, half_life));
     let product = version * class / ONE * decayed / ONE;
@@ -279,14 +249,9 @@ mod tests {
             number,
             submitter,
             host_class,
-            package: 0,
-            version: 0,
             day: Day(day),
             total: SHARE_TOTAL,
-            inputs: 1,
-            sums: Sums::default(),
-            block_unit: None,
-            nameless: None,
+            ..KeptSubmission::default()
         };
         let all = [row(0, 1, 0, 5), row(1, 1, 0, 4), row(2, 2, 0, 4), row(3, 3, 1, 4), row(4, 1, 0, 5)];
         let numbers = |policy: &Policy| -> Vec<i32> {
