@@ -164,14 +164,17 @@ impl Pages {
         let covered = coverage(&submissions);
         drop(submissions);
         let policy = Policy { min_submitters: self.min_submitters, ..Policy::default() };
-        let engine = Engine::embedded(MEMORY, None, processors(), &dataset.store)?;
-        let query = Query { dataset, engine: &engine, selection: &selection, policy: &policy };
+        let engine = || Engine::embedded(MEMORY, None, processors(), &dataset.store);
+        let query = Query { dataset, engine: &engine()?, selection: &selection, policy: &policy };
         let merged = merge(query).await?;
         // Drift of the last 30 days from the shipped profile, if there is one.
         let since = covered.iter().map(|covered| Day(covered.days.1.0 - 29)).max();
         let recent = Selection { since, ..selection.clone() };
         let drifted = match self.shipped_profile(package)? {
-            Some(shipped) => Some(drift(Query { selection: &recent, ..query }, &shipped).await?),
+            Some(shipped) => {
+                let query = Query { engine: &engine()?, selection: &recent, ..query };
+                Some(drift(query, &shipped).await?)
+            }
             None => None,
         };
         let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
