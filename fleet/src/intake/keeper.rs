@@ -16,7 +16,6 @@ use crate::secret::Keys;
 use crate::submission::Origin;
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -260,9 +259,9 @@ impl Logging {
     }
 }
 
-/// Does work that must not end the thread. A panic is a bug.
-fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let done = catch_unwind(AssertUnwindSafe(work));
+/// Works in a thread whose memory is free when it ends. A panic is a bug, and ends only this thread.
+fn apart(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    let done = std::thread::scope(|scope| scope.spawn(work).join());
     done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")))
 }
 
@@ -290,7 +289,7 @@ impl Compaction {
         loop {
             let every = Duration::from_secs(self.settings.maintain_every);
             if !last_try && !every.is_zero() && maintained.elapsed() >= every {
-                self.health.is(Part::Maintenance, caught(|| self.maintain()));
+                self.health.is(Part::Maintenance, apart(|| self.maintain()));
                 maintained = Instant::now();
             }
             match ended.recv_timeout(AGAIN) {
@@ -309,7 +308,7 @@ impl Compaction {
                 writer = None;
                 self.compact(&mut writer, last_try)
             };
-            match caught(compact) {
+            match apart(compact) {
                 Ok(()) => self.health.works(Part::Dataset),
                 Err(error) => {
                     Metrics::count(&self.metrics.compaction_failures_total);

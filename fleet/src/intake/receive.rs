@@ -27,7 +27,7 @@ use sediment_core::{Error, ErrorCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// Format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,14 +278,21 @@ impl Unread {
             }
         }
         let _turn = LARGE_ONES.acquire().await;
-        unread.check_elsewhere(limit).await
+        // Its memory is free when its thread ends.
+        let (answer, checked) = oneshot::channel();
+        std::thread::spawn(move || answer.send(unread.check(limit)));
+        checked.await.unwrap_or_else(|_| Err(failed()))
     }
 
     async fn check_elsewhere(self: &Arc<Self>, limit: usize) -> Result<Vec<Checked>, Fault> {
         let unread = Arc::clone(self);
         let checked = tokio::task::spawn_blocking(move || unread.check(limit)).await;
-        checked.unwrap_or_else(|_| Err(Fault::Reader(Error::new(ErrorCode::Io, "the reader failed"))))
+        checked.unwrap_or_else(|_| Err(failed()))
     }
+}
+
+fn failed() -> Fault {
+    Fault::Reader(Error::new(ErrorCode::Io, "the reader failed"))
 }
 
 /// Validates and stores a submission.
