@@ -98,6 +98,8 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Threads that use little of each huge page would take many times their memory, and half of a short query's time to clear it.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match run(&Arguments::parse().command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -5,7 +5,7 @@
 //! adds, and a query only the names of its result.
 
 use super::tables;
-use crate::errors::damaged;
+use crate::errors::{Context as _, damaged};
 use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;
@@ -14,7 +14,6 @@ use indexmap::IndexSet;
 use sediment_core::Result;
 use sediment_core::profile::FunctionKey;
 use sediment_core::profile::rows::RowKind;
-use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
 /// A subject, with the positions of its functions in the dictionary.
@@ -185,7 +184,8 @@ impl SubjectDictionary {
 #[derive(Debug, Default)]
 pub struct Names {
     dictionary: SubjectDictionary,
-    positions: HashMap<i32, u32, RandomState>,
+    /// Positions by number; [`NONE`] for numbers that were not read.
+    positions: Vec<u32>,
 }
 
 impl Names {
@@ -208,14 +208,18 @@ impl Names {
             let detail = text(8).filter(|detail| !detail.is_empty());
             let detail = detail.map(|detail| self.dictionary.details.number(detail));
             let position = self.dictionary.subject(SubjectKey::new(kind, function, callee, detail));
-            self.positions.insert(*number, position);
+            let at = usize::try_from(*number).damaged()?;
+            if self.positions.len() <= at {
+                self.positions.resize(at + 1, NONE);
+            }
+            self.positions[at] = position;
         }
         Ok(())
     }
 
     /// The subject with a number.
     pub(crate) fn subject_at(&self, number: i32) -> Option<Subject<'_>> {
-        self.dictionary.subject_at(*self.positions.get(&number)?)
+        self.dictionary.subject_at(*self.positions.get(number as usize)?)
     }
 
     /// The name of a function.

@@ -152,8 +152,6 @@ pub(super) struct Bucket {
 
 /// Serves until the process is asked to end. Calls `ready` with the address.
 pub(crate) fn serve(settings: &Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
-    // Huge pages would multiply the memory of many threads that use little.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let log = settings.log.clone().or_else(|| log::folder_of(&settings.dataset)).ok_or_else(|| {
         Error::new(ErrorCode::Usage, "a dataset in an object store needs a folder for the log")
             .with_hint("--log DIR, on a disk of this machine")
