@@ -407,7 +407,7 @@ fn is_conflict(error: &DeltaTableError) -> bool {
 /// Columns of a schema as Delta's; all can be null.
 fn delta_columns<'f>(fields: impl IntoIterator<Item = &'f FieldRef>) -> Result<Vec<StructField>> {
     let column = |field: &FieldRef| (&field.as_ref().clone().with_nullable(true)).try_into_kernel().damaged();
-    fields.into_iter().map(|field| column(field)).collect()
+    fields.into_iter().map(column).collect()
 }
 
 /// Files of facts and blocks, by the commit that wrote them.

@@ -261,8 +261,10 @@ impl Logging {
 
 /// Works in a thread whose memory is free when it ends. A panic is a bug, and ends only this thread.
 fn apart(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
-    let done = std::thread::scope(|scope| scope.spawn(work).join());
-    done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")))
+    std::thread::scope(|scope| {
+        let done = std::thread::Builder::new().spawn_scoped(scope, work).io()?.join();
+        done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")))
+    })
 }
 
 /// Lowers the priority of this thread, so that making partitions does not delay answers.

@@ -280,7 +280,7 @@ impl Unread {
         let _turn = LARGE_ONES.acquire().await;
         // Its memory is free when its thread ends.
         let (answer, checked) = oneshot::channel();
-        std::thread::spawn(move || answer.send(unread.check(limit)));
+        let _ = std::thread::Builder::new().spawn(move || answer.send(unread.check(limit)));
         checked.await.unwrap_or_else(|_| Err(failed()))
     }
 
