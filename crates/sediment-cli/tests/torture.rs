@@ -10,7 +10,6 @@
 //!   SEDIMENT_MINUTES=N begins no further run after so long
 //!   SEDIMENT_LOAD=N brings the machine to this load average first
 //!   SEDIMENT_PARAMETERS="…" replaces drawn parameters, as they are printed where a run fails
-//!   SEDIMENT_KILLS=N measures how often SIGKILL of the tracing process kills a program, N times in each setting
 //!   SEDIMENT_SERVER_SECONDS=N how long PostgreSQL is attached to and let go under load (600)
 //!   SEDIMENT_PATIENCE=SECONDS what counts as hung (60), up to six times as long on a loaded machine
 
@@ -62,6 +61,7 @@ fn main() {
         real::scenarios(),
         servers::scenarios(),
         strange::scenarios(),
+        kills::scenarios(),
     ];
     let mut trials: Vec<Trial> =
         scenarios.into_iter().flatten().map(|scenario| trial(scenario, &bench, &journal)).collect();
@@ -69,13 +69,6 @@ fn main() {
         parameters::printed_parameters_can_be_run_again();
         Ok(())
     }));
-    let times = number("SEDIMENT_KILLS");
-    let for_kills = Arc::clone(&bench);
-    let name = "killing_the_tracing_process";
-    trials.push(match times {
-        None => support::ignored(name, "runs with SEDIMENT_KILLS alone"),
-        Some(times) => support::case(name, &[], move || kills::measure(&for_kills, times)),
-    });
     let load = (!arguments.list).then(|| under_load(&bench)).flatten();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Some(mut load) = load {

@@ -213,7 +213,7 @@ pub fn recorder(name: &str) -> Option<&'static Recorder> {
 /// Chooses the best recorder that suits and works here. Also returns the reason against each better one.
 ///
 /// # Errors
-/// If there is none; lists for each recorder the steps that would allow it.
+/// If there is none; lists for each recorder the steps that would allow it. If there is no such process.
 pub fn best(
     target: &RecordingTarget,
     settings: &RecordSettings,
@@ -226,6 +226,8 @@ pub fn best(
             .and_then(|()| (recorder.serves_best)(target, settings));
         match suits.and_then(|()| (recorder.available)()) {
             Ok(()) => return Ok((recorder, passed)),
+            // No recorder finds a process that has ended.
+            Err(why) if why.code() == ErrorCode::NotFound => return Err(why),
             Err(why) => passed.push((recorder, why)),
         }
     }

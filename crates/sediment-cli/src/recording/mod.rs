@@ -8,6 +8,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use clap::builder::PossibleValue;
+use sediment_core::skipped::{Reason, Skipped};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
@@ -21,6 +22,7 @@ use sediment_record::{
 use serde::Serialize;
 use signal_hook::consts::signal;
 use signal_hook::low_level::signal_name;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 mod front;
@@ -191,33 +193,34 @@ impl RecordingOptions {
         bar.finish_and_clear();
         let recorded = recorded?;
         let fault = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault);
-        let (recording, resolved) = match recorded.kept {
+        let (is_empty, read) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
+                let is_empty = recorder.name == CALL_SITES && recording.addresses().is_empty();
                 let resolved = resolve_here(&recording, &files, (none, fault.as_deref()), ui);
-                let is_left_alone = recorder.name == CALL_SITES && recording.addresses().is_empty();
-                let mut resolved = match (resolved, recorded.outcome.filter(|_| is_left_alone)) {
-                    (Err(error), Some(outcome)) => return Ok(left_alone(&error, outcome, ui)),
-                    (resolved, _) => resolved?,
-                };
-                if !steps.is_empty() {
-                    let mut sequence = StepCounter::new(&resolved.functions);
-                    sequence.steps(&steps);
-                    sequence.put_into(&mut resolved.profile, false);
-                }
-                (*recording, resolved)
+                let resolved = resolved.map(|mut resolved| {
+                    if !steps.is_empty() {
+                        let mut sequence = StepCounter::new(&resolved.functions);
+                        sequence.steps(&steps);
+                        sequence.put_into(&mut resolved.profile, false);
+                    }
+                    (*recording, resolved)
+                });
+                (is_empty, resolved)
             }
             RecordedData::Files(paths) => {
-                // Addresses of samples and branches show blocks; other recordings have none.
-                let executions =
-                    recorder.tells_addresses && (settings.addresses || recorder.name.starts_with("perf-"));
-                let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
-                recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
+                let read = resolve_files(&paths, (recorder, &settings), &files, ui);
+                (matches!(&read, Err(error) if error.code() == ErrorCode::EmptyRecording), read)
             }
+        };
+        let (recording, resolved) = match (read, recorded.outcome.filter(|_| is_empty)) {
+            (Err(error), Some(outcome)) => return Ok(left_alone(&error, outcome, ui)),
+            (read, _) => read?,
         };
         inputs::tell_gaps(&resolved.profile, ui);
         if let Some(warning) = fault {
             ui.warn(&warning);
         }
+        warn_of_memory(&recording.skipped, ui);
         let (outcome, method) = (recorded.outcome, recorder.name);
         let made = ResolvedRecording { recording, resolved, outcome, time, method };
         Ok(RecordingSide::Recorder(Box::new(made)))
@@ -273,6 +276,15 @@ impl RecordingOptions {
     }
 }
 
+/// Warns of files that are missing because of the requested limit: they may be those with most of the calls.
+fn warn_of_memory(skipped: &Skipped, ui: &Ui) {
+    let beyond = skipped.iter().find(|(reason, _)| *reason == Reason::FileBeyondBudget);
+    if let Some((example, tally)) = beyond.and_then(|(_, tally)| Some((tally.example.as_ref()?, tally))) {
+        let others = if tally.items > 1 { " and others" } else { "" };
+        ui.warn(&format!("not recorded, because --max-memory is too small: {example}{others}"));
+    }
+}
+
 /// A program that is not traced runs normally; its exit code becomes the exit code of this command.
 fn left_alone(error: &Error, outcome: Outcome, ui: &Ui) -> RecordingSide {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
@@ -296,6 +308,26 @@ fn resolve_here(
         let error = none(recording, files);
         let hints = [error.hint(), reason.hint()].into_iter().flatten().collect::<Vec<_>>().join("; ");
         error.with_hint(hints)
+    })
+}
+
+/// Reads and resolves the files of a recording by another program.
+fn resolve_files(
+    paths: &[PathBuf],
+    (recorder, settings): (&Recorder, &RecordSettings),
+    files: &SystemFiles,
+    ui: &Ui,
+) -> Result<(Recording, Resolved)> {
+    // Addresses of samples and branches show blocks; other recordings have none.
+    let executions = recorder.tells_addresses && (settings.addresses || recorder.name.starts_with("perf-"));
+    let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
+    let read = recordings::Inputs::open(paths, ui)?.resolve(&settings, files, false, None, ui);
+    read.map_err(|error| match error.code() {
+        ErrorCode::EmptyRecording if recorder.name.starts_with("perf-") => {
+            let why = format!("{} took no sample: the program hardly used the processor", recorder.name);
+            Error::new(ErrorCode::EmptyRecording, why)
+        }
+        _ => error,
     })
 }
 

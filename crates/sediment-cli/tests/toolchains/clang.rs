@@ -122,6 +122,7 @@ pub(crate) fn cases() -> Vec<Trial> {
             maps_of_newer_versions_are_read,
         ),
         case("a_function_called_split_is_no_cold_part", LINKED, a_function_called_split_is_no_cold_part),
+        case("lists_work_with_thin_lto", NEEDS, lists_work_with_thin_lto),
         case("profiles_without_exact_counts_make_no_list", NEEDS, profiles_without_exact_counts_make_no_list),
     ]
 }
@@ -154,6 +155,24 @@ fn callgrind(folder: &Path, program: &str) {
         .args(["--callgrind-out-file=recorded", &format!("./{program}")])
         .output();
     assert!(valgrind.unwrap().status.success());
+}
+
+/// lld compiles, from the options that it gets itself.
+fn lists_work_with_thin_lto() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("work.c"), WORK).unwrap();
+    std::fs::write(path.join("other.c"), OTHER).unwrap();
+    build(path, &["-flto=thin", "-Wl,--lto-basic-block-address-map", "-o", "train"]);
+    callgrind(path, "train");
+    done(&sediment(path, &["import", "--blocks", "recorded", "--binary", "train", "-o", "p.gv"]));
+    done(&sediment(path, &["export", "p.gv", "--format", "bb-sections", "-o", "list"]));
+    build(path, &["-flto=thin", "-Wl,--lto-basic-block-sections=list", "-o", "used"]);
+    let ran = |program: &str| Command::new(path.join(program)).output().unwrap();
+    assert_eq!(ran("used").stdout, ran("train").stdout);
+    let symbols = Command::new("nm").current_dir(path).arg("used").output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    assert!(symbols.lines().any(|line| line.ends_with(".cold")), "{symbols}");
 }
 
 fn blocks_that_did_not_run_are_split_off() {

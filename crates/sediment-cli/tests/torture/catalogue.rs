@@ -45,6 +45,7 @@ fn programs() -> Vec<Scenario> {
         row("code_that_patches_itself", own_code(PATCHES)).rounds(20, 60).all_calls(),
         row("code_that_rewrites_entries", own_code(REWRITES)).rounds(10, 40),
         row("code_made_in_memory", started(GENERATES)).rounds(20, 80),
+        row("code_copied_to_memory", started(COPIES)),
         row("a_program_mapped_twice", started(MAPS)).rounds(20, 80),
         row(
             "data_among_writable_code",
@@ -138,6 +139,7 @@ fn let_go() -> Vec<Scenario> {
         row("let_go_of_a_static_pie", go(WORKS_STATIC_PIE, RecordingEnd::Seconds)),
         row("let_go_of_static_threads", go(THREADS_STATIC, RecordingEnd::Seconds)).threads(2, 24),
         row("let_go_of_programs_in_memory", go(MEMORY_FILES, RecordingEnd::Seconds)),
+        row("let_go_of_copied_code", go(COPIES, RecordingEnd::Seconds)),
         row("let_go_of_code_made_in_memory", go(GENERATES, RecordingEnd::Seconds)),
         row("let_go_of_a_program_mapped_twice", go(MAPS, RecordingEnd::Seconds)),
         row(
@@ -170,7 +172,10 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_mprotect", own_code(TURNS)),
         row("attached_to_a_moment_without_execution", to(PROTECTS)),
         row("attached_to_patches", ScenarioPlan { expect: Expect::SameOrRefused, ..own_code(PATCHES) }),
-        row("attached_to_rewritten_entries", own_code(REWRITES)),
+        row(
+            "attached_to_rewritten_entries",
+            ScenarioPlan { expect: Expect::SameOrRefused, ..own_code(REWRITES) },
+        ),
         row("attached_to_writable_code", ScenarioPlan { expect: Expect::NothingToRecord, ..to(WRITABLE) })
             .all_calls(),
         row("attached_to_a_static_program", to(WORKS_STATIC)),

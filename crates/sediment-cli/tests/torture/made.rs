@@ -37,6 +37,7 @@ pub(crate) const PROTECTS: Made =
 pub(crate) const TURNS: Made = made("turns", "turns.c");
 pub(crate) const PATCHES: Made = made("patches", "patches.c");
 pub(crate) const REWRITES: Made = made("rewrites", "rewrites.c");
+pub(crate) const COPIES: Made = made("copies", "copies.c");
 pub(crate) const GENERATES: Made = made("generates", "generates.c");
 pub(crate) const MAPS: Made = made("maps", "maps.c");
 pub(crate) const WRITABLE: Made = Made {

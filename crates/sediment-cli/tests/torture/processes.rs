@@ -198,8 +198,13 @@ fn compare_mapping(process: i32, line: &str, memory: &File, found: &mut Differen
             }
         }
         found.compared += length as u64;
-        for (index, (here, there)) in
-            here.iter().zip(&there).enumerate().filter(|(_, (here, there))| here != there)
+        let differ = here != there;
+        for (index, (here, there)) in here
+            .iter()
+            .take(if differ { length } else { 0 })
+            .zip(&there)
+            .enumerate()
+            .filter(|(_, (here, there))| here != there)
         {
             if found.first.is_empty() {
                 found.first = format!(

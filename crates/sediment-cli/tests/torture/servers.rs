@@ -50,7 +50,7 @@ fn under_load(
         let clients: Vec<_> = (0..parameters.threads.max(2))
             .map(|_| scope.spawn(move || client(address, over, answers)))
             .collect();
-        let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program, &[]));
+        let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program));
         // Any remaining change would have an effect now.
         std::thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
@@ -72,11 +72,9 @@ fn record_once(
     parameters: &Parameters,
     target: &WatchedCommand,
     program: i32,
-    options: &[&str],
 ) -> Result<(), Fault> {
     let mut words = record(room, parameters);
     words.extend(seconds(parameters));
-    words.extend(words_of(options));
     words.extend(["--pid".to_owned(), program.to_string()]);
     let mut recorder = room.start("recorder", &words);
     attached(&recorder, program)?;
@@ -246,8 +244,6 @@ fn page() -> Vec<u8> {
 /// PostgreSQL under pgbench for SEDIMENT_SERVER_SECONDS (600): attached to and detached every second; its sums must be
 /// right at the end.
 fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<(), Fault> {
-    // Its processes and libraries have more code than the default memory limit allows.
-    const MEMORY: &[&str] = &["--max-memory", "256M"];
     let room = bench.room();
     let seconds = super::number("SEDIMENT_SERVER_SECONDS").unwrap_or(600);
     let port = free_port();
@@ -294,7 +290,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<()
     let clients_id = clients.command()?;
     let mut times = 0;
     while std::path::Path::new(&format!("/proc/{clients_id}/exe")).exists() {
-        record_once(&room, &parameters, &target, program, MEMORY)?;
+        record_once(&room, &parameters, &target, program)?;
         times += 1;
         std::thread::sleep(Duration::from_millis(300));
     }

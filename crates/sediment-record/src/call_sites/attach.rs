@@ -150,7 +150,10 @@ impl Supervisor<'_> {
                 return Err(io::Error::other(format!("not recorded: {}", Reason::OccupiedRegister)));
             }
         }
-        if !running.iter().all(|thread| filters::allow(*thread, &filtered::calls(&image.regions()))) {
+        if !running
+            .iter()
+            .all(|thread| filters::allow(*thread, &filtered::calls_of_running(&image.regions())))
+        {
             return Err(io::Error::other(
                 "a seccomp filter of the process forbids to map the recorder's memory",
             ));
@@ -197,15 +200,24 @@ impl Supervisor<'_> {
             .find(|id| self.threads.get(id).is_some_and(|found| found.process == process));
         let any = any.ok_or_else(|| io::Error::other("the process has ended"))?;
         let opened = self.opened_of(*any, process)?;
-        let chosen = own
+        let mut own: Vec<(Pid, Registers)> = own
             .filter(|id| !injected::is_in_sequence(*id, &opened.memory))
             .filter_map(|id| Some((id, Registers::of(id).ok()?)))
-            .min_by_key(|(id, registers)| (registers.is_in_call(), *id));
-        let (thread, registers) =
-            chosen.ok_or_else(|| io::Error::other("no thread of the process can run the call"))?;
-        let after = registers.calling_by_itself(is_filtered(thread));
+            .collect();
+        own.sort_by_key(|(id, registers)| (registers.loses_by_leaving(&opened.memory), *id));
+        let mut chosen = Err("no thread of the process can run the call");
+        for (id, registers) in own {
+            let after = registers.calling_by_itself(is_filtered(id));
+            chosen = machine::threads::way_back(id, after, mapped).map(|way_back| (id, after, way_back));
+            if chosen.is_ok() {
+                break;
+            }
+        }
+        let (thread, after, way_back) =
+            chosen.map_err(|why| io::Error::new(io::ErrorKind::WouldBlock, why))?;
         let code = |place| code(place, after.program_counter());
-        let injected = injected::run((thread, &opened.memory), mapped, (&code, Moment::Running), after)?;
+        let injected =
+            injected::run((thread, &opened.memory), mapped, (&code, Moment::Running), (after, way_back))?;
         let mut signals = injected.signals.into_iter();
         if let Some(first) = signals.next() {
             standing.stopped.insert(thread, Status::Signal(first));
@@ -217,7 +229,7 @@ impl Supervisor<'_> {
     /// Unmaps the recorder's memory from the attached processes, whose code was restored. Parts that a thread still
     /// executes stay.
     pub(super) fn unmap(&mut self, standing: &mut Standstill) {
-        const TRIES: u32 = 25;
+        const TRIES: u32 = 45;
         const MOMENT: Duration = Duration::from_millis(2);
         let attached = |found: &&FollowedThread| {
             let image = found.place.and_then(|(image, _)| self.images[image].as_ref());
@@ -228,7 +240,7 @@ impl Supervisor<'_> {
         for process in processes {
             let mut done = self.unmap_from(process, standing);
             for attempt in 1..=TRIES {
-                if !matches!(done, Ok(false)) {
+                if !may_succeed_later(&done) {
                     break;
                 }
                 // A thread leaves a stub after a few instructions, if it gets a processor.
@@ -262,7 +274,7 @@ impl Supervisor<'_> {
             Switched::Failed => return Err(io::Error::other("cannot write to the memory of the process")),
         }
         let regions = image.regions();
-        let calls = filtered::calls(&regions);
+        let calls = filtered::calls_of_running(&regions);
         let may = |id: &Pid| standing.stopped.contains_key(id) && filters::allow(*id, &calls);
         if self.sharing.contains(&process) || !own.iter().all(|(id, _)| may(id)) {
             return Err(io::Error::other(
@@ -272,17 +284,30 @@ impl Supervisor<'_> {
         let Some((any, _)) = own.first() else { return Ok(true) };
         let opened = self.opened_of(*any, process)?;
         let mapped = opened.mappings()?;
+        let mut is_inside = false;
         for (thread, _) in &own {
             if image.is_in_stubs(*thread, (&opened.memory, &mapped))? {
-                return Ok(false);
+                is_inside = true;
+            } else {
+                // Its code is restored, so it comes to no stub.
+                machine::threads::take_counters(*thread)?;
             }
         }
-        for (thread, _) in &own {
-            machine::threads::take_counters(*thread)?;
+        if is_inside {
+            return Ok(false);
         }
         self.run_in(process, standing, &mapped, &|place, go_on| {
             machine::entrance::unmapping(&regions, place, go_on)
         })
+    }
+}
+
+/// True if memory could not be unmapped because of what threads did at this moment.
+fn may_succeed_later(unmapped: &io::Result<bool>) -> bool {
+    match unmapped {
+        Ok(done) => !done,
+        // No thread could run the code.
+        Err(error) => cfg!(target_arch = "aarch64") && error.kind() == io::ErrorKind::WouldBlock,
     }
 }
 

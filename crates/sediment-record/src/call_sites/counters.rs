@@ -33,6 +33,9 @@ pub(super) const COPIES: u64 = 256;
 pub(super) const MOST_COPIES: usize = ((TARGETS - COPIES) / 24 - 1) as usize;
 /// Number of notices of new libraries, on the page that the whole recording shares.
 pub(super) const NOTICES: u64 = 64;
+/// Not 0 after a thread has waited in vain, because the recorder is slow or was killed: then no thread waits, until the recorder looks again. On the
+/// same page.
+pub(super) const UNANSWERED: u64 = 72;
 /// Offset of the table of further targets in a block.
 pub(super) const TARGETS: u64 = 4096;
 /// Bytes of an entry of that table: target, record of the site, first use, count.

@@ -60,6 +60,16 @@ pub(super) const LAST_CALL: i64 = libc::SYS_close;
 /// it has no effect: a program that begins has no handlers, and without a handler the signal is ignored.
 pub(super) const LAST_SIGNAL: i32 = libc::SIGURG;
 
+/// What is written to the stack of a thread before it runs the code: by this, the code ends where the thread was. The
+/// stack pointer is its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WayBack {
+    pub(super) address: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Registers that system calls change, and that are set before the others; empty if there are none.
+    pub(super) vectors: Vec<u8>,
+}
+
 /// Moment at which a thread runs the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {

@@ -33,6 +33,15 @@ pub(super) fn calls(regions: &[Region]) -> Vec<FilteredCall> {
     all
 }
 
+/// The same, and the call by which a thread of a running program goes on afterwards. Nobody can try it.
+pub(super) fn calls_of_running(regions: &[Region]) -> Vec<FilteredCall> {
+    let mut all = calls(regions);
+    if cfg!(target_arch = "aarch64") {
+        all.push(FilteredCall { number: libc::SYS_rt_sigreturn, arguments: [0; 6] });
+    }
+    all
+}
+
 /// True if a filter forbids us one of these calls: then it also forbids it to programs that we start.
 pub(super) fn is_forbidden_to_us() -> bool {
     /// Nothing can be there.

@@ -2,10 +2,10 @@
 //! Makes a stopped thread run a short piece of code with system calls. During this time, the code is in the zeros that
 //! pad the code of a file.
 
-use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment};
+use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment, WayBack};
 use super::machine;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::ProcessMapping;
+use crate::tracing::mappings::{ProcessMapping, is_filtered};
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
 use nix::libc;
@@ -14,6 +14,11 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+
+/// The thread is in a call that sleeps: see [`Registers::loses_by_leaving`].
+const SLEEP: u8 = 2;
+/// No system call.
+const NO_CALL: i32 = -1;
 
 /// Result of the injected code.
 #[derive(Debug)]
@@ -25,29 +30,45 @@ pub(super) struct Injected {
     pub(super) signals: Vec<i32>,
 }
 
-/// Runs the code, which depends on its address, then gives the thread these registers.
+/// Runs the code, which depends on its address, then gives the thread these registers. The code reads the way back only
+/// if we are killed meanwhile.
 pub(super) fn run(
     (thread, memory): (Pid, &File),
     mapped: &[ProcessMapping],
     (code, moment): (&dyn Fn(u64) -> Vec<u8>, Moment),
-    after: Registers,
+    (mut after, way_back): (Registers, Option<WayBack>),
 ) -> io::Result<Injected> {
     let go_on = after.program_counter();
     let length = code(go_on).len() as u64;
-    let reaches = |place: u64| moment == Moment::Beginning || machine::reaches(place, go_on);
-    let place = padding(memory, mapped, length, reaches)
-        .ok_or_else(|| io::Error::other("no room near its code for the code that maps memory"))?;
+    let place = padding(memory, mapped, length)
+        .ok_or_else(|| io::Error::other("no room in its code for the code that maps memory"))?;
     let code = code(place);
+    let mut signals = Vec::new();
+    // A filter could end a thread that makes no call after all.
+    let sleeps = moment == Moment::Running && after.loses_by_leaving(memory) == SLEEP && !is_filtered(thread);
+    if sleeps {
+        after = after.calling(next_call(thread, &mut signals)?);
+    }
     memory.write_all_at(&code, place)?;
     let after = after.without_call();
-    after.going_to(place).put(thread)?;
-    let mut signals = Vec::new();
+    let mut begins = after.going_to(place);
+    let mut vectors = Vec::new();
+    if let Some(way_back) = way_back {
+        memory.write_all_at(&way_back.bytes, way_back.address)?;
+        begins = begins.with_stack(way_back.address);
+        vectors = way_back.vectors;
+    }
+    begins.put(thread)?;
+    if sleeps {
+        system::set_call(thread, NO_CALL)?;
+    }
     let is_blocked = || !system::signal_mask(thread).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0);
     let last = if moment == Moment::Beginning && !is_blocked() {
         follow_to_signal(thread, &(place..place + code.len() as u64))?
     } else {
         follow(thread, moment, &mut signals)?
     };
+    machine::threads::give_back_vectors(thread, &mut vectors)?;
     after.put(thread)?;
     memory.write_all_at(&vec![0; code.len()], place)?;
     Ok(Injected { succeeded: last.mark() == DONE, signals })
@@ -73,6 +94,23 @@ fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<Registers> {
             Status::GroupStop => how = Resume::Listen,
             Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
             Status::Event(_) | Status::Trapped | Status::SystemCall => {}
+        }
+    }
+}
+
+/// Lets a thread begin its system call again, and returns the number of the call: the kernel has made it `restart_syscall`
+/// if only the rest of the time is left. The thread stops before the call.
+fn next_call(thread: Pid, signals: &mut Vec<i32>) -> io::Result<u64> {
+    let mut how = Resume::ToSystemCall;
+    loop {
+        system::resume(thread, how, 0)?;
+        how = Resume::ToSystemCall;
+        match system::wait_for(thread)? {
+            Status::SystemCall => return Ok(Registers::of(thread)?.system_call().number),
+            Status::Signal(number) => signals.push(number),
+            Status::GroupStop => how = Resume::Listen,
+            Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
+            Status::Event(_) | Status::Trapped => {}
         }
     }
 }
@@ -115,12 +153,7 @@ pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
 }
 
 /// Finds zeros after the code of a mapping: this many bytes and a few more.
-fn padding(
-    memory: &File,
-    mapped: &[ProcessMapping],
-    length: u64,
-    reaches: impl Fn(u64) -> bool,
-) -> Option<u64> {
+fn padding(memory: &File, mapped: &[ProcessMapping], length: u64) -> Option<u64> {
     const ALIGNED: u64 = 16;
     mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
         let from = mapping
@@ -132,6 +165,6 @@ fn padding(
         memory.read_exact_at(&mut bytes, from).ok()?;
         let place = (mapping.range.end - length) & !(ALIGNED - 1);
         // Zeros right after the code may belong to it.
-        (reaches(place) && bytes.iter().all(|byte| *byte == 0)).then_some(place)
+        bytes.iter().all(|byte| *byte == 0).then_some(place)
     })
 }

@@ -22,6 +22,7 @@ mod attach;
 mod bursts;
 mod changes;
 mod code;
+mod copied_code;
 mod copies;
 mod counters;
 mod elf;

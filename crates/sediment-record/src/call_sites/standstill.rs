@@ -96,6 +96,8 @@ impl Supervisor<'_> {
             self.handle(thread, status);
             return;
         }
+        let repaired = status == Status::Signal(libc::SIGSEGV) && self.repairs_copy(thread);
+        let status = if repaired { Status::Trapped } else { status };
         match status {
             Status::Exited(_) | Status::Killed(_) => {
                 threads.remove(thread);

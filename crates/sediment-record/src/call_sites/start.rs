@@ -178,11 +178,15 @@ fn is_elsewhere(process: Pid) -> bool {
 
 /// Checks that one of these processes can open the shared memory, and be recorded. The attach skips others.
 fn may_attach(ids: &[i32]) -> Result<()> {
-    let mut refused = None;
+    let mut refused: Option<Error> = None;
     for id in ids {
         match reason_against(Pid::from_raw(*id)) {
             None => return Ok(()),
-            Some(why) => refused = refused.or(Some(why)),
+            // A process that has ended says nothing about the others.
+            Some(why) if refused.as_ref().is_none_or(|first| first.code() == ErrorCode::NotFound) => {
+                refused = Some(why);
+            }
+            Some(_) => {}
         }
     }
     refused.map_or(Ok(()), Err)

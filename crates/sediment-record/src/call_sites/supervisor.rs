@@ -16,7 +16,7 @@
 //! If the recorder is killed at any step, the kernel lets all threads continue. Stubs and counters stay in place.
 
 use super::bursts::Bursts;
-use super::counters::NOTICES;
+use super::counters::{NOTICES, UNANSWERED};
 use super::entrance::{LAST_SIGNAL, Moment};
 use super::filtered;
 use super::image::{CommonParts, NewProgram, ProgramImage};
@@ -258,6 +258,8 @@ impl<'a> Supervisor<'a> {
             return;
         }
         self.notices = notices;
+        // Without this, threads never wait again.
+        let _ = self.common.shared.write(UNANSWERED, &[0; 4]);
         for (id, thread) in &mut self.threads {
             let Some((image, block)) = thread.place else { continue };
             let waits =
@@ -294,6 +296,7 @@ impl<'a> Supervisor<'a> {
                 self.answer(thread);
                 self.go_on(thread, 0);
             }
+            Status::Signal(libc::SIGSEGV) if self.repairs_copy(thread) => self.go_on(thread, 0),
             Status::Signal(signal) => {
                 self.answer(thread);
                 self.call_again_or_not(thread, signal);
@@ -586,7 +589,7 @@ impl<'a> Supervisor<'a> {
             let path = self.common.shared.path();
             let (regions, moment, go_on) = (image.regions(), Moment::Beginning, begins.program_counter());
             let code = |place| machine::entrance::mapping((&path, &regions), moment, place, go_on);
-            let injected = injected::run(thread, &mapped, (&code, moment), begins)?;
+            let injected = injected::run(thread, &mapped, (&code, moment), (begins, None))?;
             Ok(injected.succeeded && image.set_counters(thread, block, false).is_ok())
         });
         if !entered.is_ok_and(|entered| entered) {

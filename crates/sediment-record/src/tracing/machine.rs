@@ -72,6 +72,7 @@ impl Registers {
 mod x86_64 {
     use super::{Registers, SystemCall};
     use nix::libc;
+    use std::fs::File;
 
     /// System calls that end with EINTR if a thread is woken for no reason, as listed in signal(7), and newer ones. All
     /// of them can be repeated. Those from `read` on end so for sockets with a timeout, for inotify, and, in older
@@ -172,6 +173,12 @@ mod x86_64 {
             self.0.rip
         }
 
+        /// The same registers after the thread has returned.
+        pub(crate) fn returned(mut self) -> Self {
+            self.0.rsp += 8;
+            self
+        }
+
         /// Top of the stack.
         pub(crate) fn stack(self) -> u64 {
             self.0.rsp
@@ -189,14 +196,26 @@ mod x86_64 {
             self
         }
 
-        /// True if the thread is in a system call.
-        pub(crate) fn is_in_call(self) -> bool {
-            self.0.orig_rax as i64 >= 0
+        /// What the thread loses if it does something else first: 1 in a system call, which begins again, else 0.
+        pub(crate) fn loses_by_leaving(self, _: &File) -> u8 {
+            u8::from(self.0.orig_rax as i64 >= 0)
         }
 
         /// The same registers at another instruction.
         pub(crate) fn going_to(mut self, address: u64) -> Self {
             self.0.rip = address;
+            self
+        }
+
+        /// The same registers before a call of another number.
+        pub(crate) fn calling(mut self, number: u64) -> Self {
+            self.0.rax = number;
+            self
+        }
+
+        /// The same registers with another top of the stack.
+        pub(crate) fn with_stack(mut self, address: u64) -> Self {
+            self.0.rsp = address;
             self
         }
 
@@ -229,6 +248,9 @@ mod x86_64 {
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
     use super::{Registers, SystemCall};
+    use nix::libc;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
 
     impl Registers {
         /// Registers of a thread that makes its last system call again; the first argument was lost.
@@ -263,15 +285,40 @@ mod aarch64 {
             self
         }
 
-        /// False: a stopped thread is before its call again, or after it.
-        pub(crate) fn is_in_call(self) -> bool {
-            false
+        /// What the thread loses if it does something else first: 1 before a system call, to which the kernel may have
+        /// taken it back; 2 if that call sleeps, because it may sleep again for its whole time; else 0.
+        pub(crate) fn loses_by_leaving(self, memory: &File) -> u8 {
+            const CALL: [u8; 4] = 0xd400_0001u32.to_le_bytes(); // svc #0
+            const SLEEP: [i64; 4] =
+                [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_futex, libc::SYS_restart_syscall];
+            let mut bytes = [0; 4];
+            let is_in_call = memory.read_exact_at(&mut bytes, self.0.pc).is_ok() && bytes == CALL;
+            u8::from(is_in_call) + u8::from(is_in_call && SLEEP.contains(&(self.0.regs[8] as i64)))
         }
 
-        /// The same registers at another instruction.
+        /// The same registers at another instruction, which need not be a landing pad.
         pub(crate) fn going_to(mut self, address: u64) -> Self {
-            self.0.pc = address;
+            /// Set after an indirect branch (BTYPE).
+            const BRANCHED: u64 = 3 << 10;
+            (self.0.pc, self.0.pstate) = (address, self.0.pstate & !BRANCHED);
             self
+        }
+
+        /// The same registers before a call of another number.
+        pub(crate) fn calling(mut self, number: u64) -> Self {
+            self.0.regs[8] = number;
+            self
+        }
+
+        /// The same registers with another top of the stack.
+        pub(crate) fn with_stack(mut self, address: u64) -> Self {
+            self.0.sp = address;
+            self
+        }
+
+        /// x0 to x30, the top of the stack, the address of the next instruction, and the state of the processor.
+        pub(crate) fn all(self) -> ([u64; 31], u64, u64, u64) {
+            (self.0.regs, self.0.sp, self.0.pc, self.0.pstate)
         }
 
         /// Register in which the code that maps memory marks its success.

@@ -143,24 +143,35 @@ pub(crate) fn ignore(signal: Signal) -> Result<(), Errno> {
 pub(crate) fn thread_data(thread: Pid) -> Result<u64, Errno> {
     /// NT_ARM_TLS of elf.h.
     const REGISTERS: libc::c_long = 0x401;
-    let mut data = 0u64;
-    let mut place = libc::iovec { iov_base: (&raw mut data).cast(), iov_len: size_of::<u64>() };
+    let mut data = [0; 8];
+    read_registers(thread, REGISTERS, &mut data)?;
+    Ok(u64::from_le_bytes(data))
+}
+
+/// Reads the beginning of a set of registers of a stopped thread (NT_… of elf.h); returns the number of bytes.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "of AArch64"))]
+pub(crate) fn read_registers(thread: Pid, kind: libc::c_long, to: &mut [u8]) -> Result<usize, Errno> {
+    let mut place = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     // SAFETY: the kernel writes at most this many bytes, into a valid buffer.
-    let done =
-        unsafe { libc::ptrace(libc::PTRACE_GETREGSET as _, thread.as_raw(), REGISTERS, &raw mut place) };
-    Errno::result(done).map(|_| data)
+    let done = unsafe { libc::ptrace(libc::PTRACE_GETREGSET as _, thread.as_raw(), kind, &raw mut place) };
+    Errno::result(done).map(|_| place.iov_len)
+}
+
+/// Writes a set of registers of a stopped thread.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "of AArch64"))]
+pub(crate) fn write_registers(thread: Pid, kind: libc::c_long, from: &mut [u8]) -> Result<(), Errno> {
+    let mut place = libc::iovec { iov_base: from.as_mut_ptr().cast(), iov_len: from.len() };
+    // SAFETY: the kernel reads this many bytes, from a valid buffer.
+    let done = unsafe { libc::ptrace(libc::PTRACE_SETREGSET as _, thread.as_raw(), kind, &raw mut place) };
+    Errno::result(done).map(drop)
 }
 
 /// Sets the number of the system call that a stopped thread of AArch64 is in; -1 for none.
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, reason = "of AArch64"))]
-pub(crate) fn set_call(thread: Pid, mut number: i32) -> Result<(), Errno> {
+pub(crate) fn set_call(thread: Pid, number: i32) -> Result<(), Errno> {
     /// NT_ARM_SYSTEM_CALL of elf.h.
     const REGISTERS: libc::c_long = 0x404;
-    let mut place = libc::iovec { iov_base: (&raw mut number).cast(), iov_len: size_of::<i32>() };
-    // SAFETY: the kernel reads this many bytes, from a valid buffer.
-    let done =
-        unsafe { libc::ptrace(libc::PTRACE_SETREGSET as _, thread.as_raw(), REGISTERS, &raw mut place) };
-    Errno::result(done).map(drop)
+    write_registers(thread, REGISTERS, &mut number.to_le_bytes())
 }
 
 /// Sends a signal to a thread.
@@ -446,4 +457,12 @@ impl Drop for Alarm {
 pub(crate) fn is_step(thread: Pid) -> bool {
     const TRAP_TRACE: i32 = 2;
     ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)
+}
+
+/// Address of the fault for which the kernel has stopped a thread with SIGSEGV; `None` if another process has sent the
+/// signal.
+pub(crate) fn fault_address(thread: Pid) -> Option<u64> {
+    let about = nix::sys::ptrace::getsiginfo(thread).ok()?;
+    // SAFETY: the kernel, whose codes are positive, sets the address for this signal.
+    (about.si_code > 0).then(|| unsafe { about.si_addr() } as u64)
 }

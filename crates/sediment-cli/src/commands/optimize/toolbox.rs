@@ -157,7 +157,8 @@ pub(in crate::commands) fn make(work: &Path, words: &CompilerWords) -> Result<()
         let takes = *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
-        let more = if is_clang { for_clang.as_str() } else { "" };
+        let more =
+            if is_clang { format!("{for_clang}{}", for_linker_of_clang(words)) } else { String::new() };
         let words = words.iter().filter(|_| takes).filter_map(|word| escape::shell(word));
         let words: String = words.map(|word| format!(" {word}")).collect();
         let (set, by) = cache.as_ref().filter(|_| !is_cached).map_or(("", ""), |set| (set, "ccache "));
@@ -167,6 +168,22 @@ pub(in crate::commands) fn make(work: &Path, words: &CompilerWords) -> Result<()
         files::make_executable(&script)?;
     }
     Ok(())
+}
+
+/// Lines of a script that add options of blocks to links by lld with link-time optimisation, in which the linker compiles. clang passes
+/// none of them on.
+fn for_linker_of_clang(words: &[String]) -> String {
+    let of_linker = |word: &String| {
+        let rest = word.strip_prefix("-fbasic-block-")?;
+        escape::shell(&format!("--lto-basic-block-{}", rest.replacen("list=", "", 1)))
+    };
+    let added: String = words.iter().filter_map(of_linker).map(|word| format!(" -Xlinker {word}")).collect();
+    if added.is_empty() {
+        return added;
+    }
+    format!(
+        "case \" $* \" in\n*\" -c \"* | *\" -S \"* | *\" -E \"*) ;;\n*\" -flto\"*\" -fuse-ld=\"*lld* | *\" -fuse-ld=\"*lld*\" -flto\"*) set -- \"$@\"{added} ;;\nesac\n"
+    )
 }
 
 /// Lines of a script for ccache, if it is installed. Objects are kept in the working folder, and are made again if a

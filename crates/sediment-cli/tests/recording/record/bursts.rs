@@ -65,7 +65,7 @@ int main(int count, char **words) {
 /// Root records processes of several users. A filter is read, and its process is recorded only if it allows that.
 fn users_and_filters() {
     if !cfg!(target_arch = "x86_64") {
-        return support::skip_on_this_machine("processes are not attached to there");
+        return support::skip_on_this_machine("attaching under filters was never tried there");
     }
     let shop = RecordingFolder::new();
     std::fs::set_permissions(shop.path(), std::fs::Permissions::from_mode(0o777)).unwrap();

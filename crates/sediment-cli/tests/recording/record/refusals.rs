@@ -33,6 +33,10 @@ fn unrecordable_programs_are_refused() {
         assert!(code(&in_vain) == 1 && err(&in_vain).contains(output), "{}", err(&in_vain));
         assert!(in_vain.stdout.is_empty(), "the program ran: {in_vain:?}");
     }
+    // No process has such a large id, with whatever method.
+    let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    let ended = record.args(["record", "--pid", "4194304"]).current_dir(shop.path()).output().unwrap();
+    assert!(code(&ended) == 1 && err(&ended).contains("no process 4194304"), "{}", err(&ended));
     let program = shop.compile("server", &programs::server(), &[]);
     let place = shop.path().join("server.pid");
     let mut first = shop.record(&["--seconds", "30"], &[text(&program), text(&place)]);

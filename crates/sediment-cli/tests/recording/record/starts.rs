@@ -203,7 +203,8 @@ fn memory() {
         err(&recorded).to_owned()
     };
     let told = "files beyond the memory limit of call sites (--max-memory)";
-    assert!(said("300K").contains(told));
+    let little = said("300K");
+    assert!(little.contains(told) && little.contains("because --max-memory is too small"), "{little}");
     assert!(!said("64M").contains(told));
     let text = std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap();
     assert!(text.contains("uncertain=0.000000") && text.contains("covered=0.9"), "{text}");

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code that maps the memory of stubs and counters: a loop over a list of the regions, which follows the code.
+//!
+//! In a program that already runs, the code uses no stack, and ends by `rt_sigreturn`: no register is free for a jump
+//! back, and a `b` reaches only 128 MiB.
 
 use super::writer::{A64Writer, B, CBNZ, CBZ, ForwardBranch, Register, SVC};
 use crate::call_sites::entrance::{DONE, LAST_SIGNAL, Moment, Region, RegionKind};
@@ -18,13 +21,14 @@ pub(super) const CLOSE: u64 = 57;
 pub(super) const TGKILL: u64 = 131;
 pub(super) const GETPID: u64 = 172;
 pub(super) const GETTID: u64 = 178;
+const RT_SIGRETURN: u64 = 139;
 const MUNMAP: u64 = 215;
 pub(super) const MMAP: u64 = 222;
 const MADVISE: u64 = 233;
 
 /// Registers that the code uses: arguments and number of system calls, the list, an entry's kind, the file, and the mark
 /// of success.
-const SAVED: [(Register, Register); 6] = [(0, 1), (2, 3), (4, 5), (8, 12), (13, 14), (15, 16)];
+const USED: [Register; 12] = [0, 1, 2, 3, 4, 5, 8, LIST, FILE, OTHER, MARK, 16];
 const FIRST: Register = 0;
 const LIST: Register = 12;
 const FILE: Register = 13;
@@ -44,37 +48,28 @@ pub(super) fn open_file(code: &mut A64Writer, flags: u64) {
     code.number(3, 0);
 }
 
-fn begin(place: u64, moment: Moment) -> A64Writer {
+fn begin(place: u64) -> A64Writer {
     let mut code = A64Writer::new(place, false);
-    if moment == Moment::Running {
-        code.push(&SAVED);
-    }
     code.number(MARK, 0);
     code
 }
 
-/// Goes on at an address. Before a program's first instruction, all registers are 0; only x16 has the address.
+/// Goes on at an address. Before a program's first instruction, all registers are 0; only x16 has the address. In a
+/// program that runs, the address and all registers are in the frame at the stack pointer.
 fn end(code: &mut A64Writer, moment: Moment, go_on: u64) {
     match moment {
         Moment::Beginning => {
-            SAVED
-                .iter()
-                .flat_map(|(one, other)| [*one, *other])
-                .for_each(|register| code.number(register, 0));
+            USED.iter().for_each(|register| code.number(*register, 0));
             code.number(16, go_on);
             code.jump_to(16);
         }
-        Moment::Running => {
-            code.pop(&SAVED);
-            // The place was chosen so that it reaches; otherwise this is not run.
-            let _ = code.jump(go_on);
-        }
+        Moment::Running => system_call(code, RT_SIGRETURN),
     }
 }
 
 /// Returns code that unmaps regions and continues at an address.
 pub(in crate::call_sites) fn unmapping(regions: &[Region], place: u64, go_on: u64) -> Vec<u8> {
-    let mut code = begin(place, Moment::Running);
+    let mut code = begin(place);
     for region in regions {
         code.number(0, region.address);
         code.number(1, region.length);
@@ -108,7 +103,7 @@ fn map(
     list: usize,
 ) -> (Vec<u8>, usize) {
     const ENTRY: u64 = 40;
-    let mut code = begin(place, moment);
+    let mut code = begin(place);
     code.address(LIST, list);
     code.add_number(1, LIST, ENTRY * regions.len() as u64 + 8);
     open_file(&mut code, (libc::O_RDWR | libc::O_CLOEXEC) as u64);

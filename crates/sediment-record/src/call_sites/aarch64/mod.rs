@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call sites of AArch64: `find` chooses them; `stubs` has the code that counts, with `shared_code`, `notice` and `writer`; `entrance` has
-//! the code that maps memory, and `threads` tells a thread its counters.
+//! the code that maps memory, with the `signal_frame` by which it ends in a running thread, and `threads` tells a thread its counters.
 
+pub(super) mod copied_code;
 pub(super) mod entrance;
 pub(super) mod find;
 mod notice;
 mod shared_code;
+mod signal_frame;
 pub(super) mod stubs;
 #[cfg(test)]
 mod tests;
@@ -51,11 +53,6 @@ pub(super) fn wanted_near_libraries(linker: &Range<u64>) -> u64 {
 pub(super) fn wanted_above(program: &Range<u64>) -> u64 {
     const HEAP: u64 = 16 << 20;
     program.end + HEAP
-}
-
-/// True if the code that maps memory can continue at an address.
-pub(super) fn reaches(place: u64, address: u64) -> bool {
-    place.abs_diff(address) < REACH.most
 }
 
 /// Returns why this processor or its kernel does not suit.

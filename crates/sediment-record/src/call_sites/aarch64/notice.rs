@@ -7,7 +7,7 @@ use super::entrance::{CLOSE, GETPID, GETTID, MMAP, OPENAT, TGKILL, open_file};
 use super::threads::find_block;
 use super::writer::{A64Writer, Add, B, BARRIER, CBNZ, CBNZ_4, CBZ, CBZ_4, ISB, Register, SVC};
 use crate::call_sites::counters::{
-    COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, SHARED, STOPS_ITSELF, WAITS,
+    COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, SHARED, STOPS_ITSELF, UNANSWERED, WAITS,
 };
 use crate::call_sites::entrance::LAST_SIGNAL;
 use crate::call_sites::placement::{StubPlacement, TooFar};
@@ -39,7 +39,7 @@ pub(super) fn emit(
 }
 
 /// Waits until the recorder has handled the libraries, for a limited time and without the kernel, and continues with
-/// the function.
+/// the function. After a wait in vain, no thread waits until the recorder looks again.
 fn wait(
     code: &mut A64Writer,
     placement: &StubPlacement,
@@ -66,6 +66,9 @@ fn wait(
     let waits = code.ahead(CBZ_4 | 16);
     code.call(stop)?;
     code.land(waits);
+    code.load(15, 17, SHARED);
+    code.load_of_4(16, 15, UNANSWERED);
+    let in_vain = code.ahead(CBNZ_4 | 16);
     code.number(14, PATIENCE);
     let again = code.bytes.len();
     // Code that has changed meanwhile is read again.
@@ -75,7 +78,10 @@ fn wait(
     let seen = code.ahead(CBNZ_4 | 16);
     code.subtract_number(14, 14, 1);
     code.back(CBNZ | 14, again);
+    code.number(16, 1);
+    code.store_of_4(16, 15, UNANSWERED);
     code.land(seen);
+    code.land(in_vain);
     code.load_of_4(16, 17, WAITS);
     code.subtract_number(16, 16, MAP_COPIES.into());
     let none = code.ahead(CBNZ_4 | 16);

@@ -2,6 +2,8 @@
 //! Stubs are executed by qemu-aarch64, if it and a compiler for AArch64 are here.
 
 use super::TABLE;
+use super::entrance::mapping;
+use super::signal_frame::{self, ThreadRegisters};
 use super::stubs::{emit_for, size};
 use super::threads::table;
 use super::writer::{B, BL, branch};
@@ -9,6 +11,7 @@ use crate::call_sites::counters::{
     EVENT_BYTES, EVENTS, FILES, FileCounters, FurtherTarget, MOST_EVENTS, SHARED, SiteCounts, TARGETS,
     TARGETS_BYTES, TO_NOTE,
 };
+use crate::call_sites::entrance::{Moment, Region, RegionKind};
 use crate::call_sites::placement::{FileSites, MadeStubs, StubPlacement};
 use crate::call_sites::sites::{DirectForm, DirectSite, IndirectSite, RelocatedCode};
 use std::path::{Path, PathBuf};
@@ -184,7 +187,7 @@ fn run(
     change: impl Fn(&mut [u8]),
 ) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
-    let program = harness(folder.path())?;
+    let program = compiled(folder.path(), HARNESS)?;
     let made = sample.stubs(is_traced, has_atomics);
     let mut code: Vec<u8> = sample.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for change in made.changes.iter() {
@@ -225,15 +228,30 @@ fn run(
     Some(done.stdout)
 }
 
-/// Compiles the program that runs stubs.
-fn harness(folder: &Path) -> Option<PathBuf> {
+/// Runs a program with files; returns its output, or `None` if the tools are missing.
+pub(super) fn output_of(program: &str, files: &[&[u8]]) -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut emulator = Command::new("qemu-aarch64");
+    emulator.args(["-cpu", "max"]).arg(compiled(folder.path(), program)?);
+    for (number, content) in files.iter().enumerate() {
+        let file = folder.path().join(number.to_string());
+        std::fs::write(&file, content).unwrap();
+        emulator.arg(file);
+    }
+    let done = emulator.output().unwrap();
+    assert!(done.status.success(), "{:?} {}", done.status, String::from_utf8_lossy(&done.stderr));
+    Some(done.stdout)
+}
+
+/// Compiles a program.
+fn compiled(folder: &Path, content: &str) -> Option<PathBuf> {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !has("aarch64-linux-gnu-gcc") || !has("qemu-aarch64") {
         support::skip("a compiler or an emulator of AArch64 is missing");
         return None;
     }
     let (source, program) = (folder.join("harness.c"), folder.join("harness"));
-    std::fs::write(&source, HARNESS).unwrap();
+    std::fs::write(&source, content).unwrap();
     let mut compiler = Command::new("aarch64-linux-gnu-gcc");
     let done =
         compiler.args(["-O1", "-static", "-pthread", "-w", "-o"]).arg(&program).arg(source).output().unwrap();
@@ -344,4 +362,88 @@ fn what_is_too_far_stays() {
     let placement = StubPlacement { bias: 1 << 30, ..sample.placement(false) };
     let made = emit_for(&sites, size(&sites), &placement, true);
     assert_eq!((made.too_far, made.changes.iter().count()), (7, 0));
+}
+
+/// Runs code that ends by a frame, and prints all registers afterwards, the blocked signals, and what is at BLOCK.
+const FRAME_HARNESS: &str = r#"
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static char stack[1 << 16] __attribute__((aligned(16))), alternate[1 << 16];
+static uint64_t top;
+void landing(void);
+__asm__("landing: sub sp, sp, 768\n stp x0, x1, [sp]\n stp x2, x3, [sp, 16]\n stp x4, x5, [sp, 32]\n stp x6, x7, [sp, 48]\n"
+    "stp x8, x9, [sp, 64]\n stp x10, x11, [sp, 80]\n stp x12, x13, [sp, 96]\n stp x14, x15, [sp, 112]\n stp x16, x17, [sp, 128]\n"
+    "stp x18, x19, [sp, 144]\n stp x20, x21, [sp, 160]\n stp x22, x23, [sp, 176]\n stp x24, x25, [sp, 192]\n stp x26, x27, [sp, 208]\n"
+    "stp x28, x29, [sp, 224]\n str x30, [sp, 240]\n mrs x1, nzcv\n mov x0, sp\n add x2, sp, 256\n"
+    "stp q0, q1, [x2]\n stp q2, q3, [x2, 32]\n stp q4, q5, [x2, 64]\n stp q6, q7, [x2, 96]\n stp q8, q9, [x2, 128]\n"
+    "stp q10, q11, [x2, 160]\n stp q12, q13, [x2, 192]\n stp q14, q15, [x2, 224]\n stp q16, q17, [x2, 256]\n stp q18, q19, [x2, 288]\n"
+    "stp q20, q21, [x2, 320]\n stp q22, q23, [x2, 352]\n stp q24, q25, [x2, 384]\n stp q26, q27, [x2, 416]\n stp q28, q29, [x2, 448]\n"
+    "stp q30, q31, [x2, 480]\n b landed\n");
+void landed(uint64_t *registers, uint64_t flags) {
+    uint64_t mask = 0, moved = (uint64_t)registers + 768 - top;
+    stack_t now;
+    sigprocmask(SIG_BLOCK, 0, (sigset_t *)memset(alternate, 0, 128));
+    memcpy(&mask, alternate, 8);
+    sigaltstack(0, &now);
+    uint64_t kept = now.ss_sp == alternate && now.ss_size == sizeof alternate;
+    fwrite(registers, 8, 31, stdout), fwrite(&flags, 8, 1, stdout), fwrite(&moved, 8, 1, stdout), fwrite(&mask, 8, 1, stdout);
+    fwrite(&kept, 8, 1, stdout), fwrite(registers + 32, 1, 512, stdout), fwrite((void *)0x20000000, 1, 16, stdout);
+    exit(0);
+}
+int main(int count, char **words) {
+    stack_t other = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    sigaltstack(&other, 0);
+    char *code = mmap((void *)0x10000000, 1 << 16, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    FILE *of_code = fopen(words[1], "rb"), *of_frame = fopen(words[2], "rb");
+    size_t length = fread(code, 1, 1 << 12, of_code);
+    /* The file to map is the third one. */
+    strcpy(code + length, words[3]);
+    __builtin___clear_cache(code, code + length);
+    char *frame = stack + (1 << 15);
+    length = fread(frame, 1, 1 << 12, of_frame);
+    uint64_t *special = (uint64_t *)(frame + 560);
+    special[0] = top = (uint64_t)(frame + length), special[1] = (uint64_t)landing;
+    __asm__ volatile("mov sp, %0\n mov x9, %1\n br x9" : : "r"(frame), "r"(code) : "x9");
+}
+"#;
+
+/// A thread that maps memory between two of its instructions goes on with the same registers, by itself.
+#[test]
+fn frames_give_registers_back() {
+    let mut general = [0; 31];
+    general
+        .iter_mut()
+        .enumerate()
+        .for_each(|(place, register)| *register = 0x1234_5678_9abc * (place as u64 + 1));
+    let mut floating = [0; signal_frame::FLOATING];
+    floating[..512].iter_mut().enumerate().for_each(|(place, byte)| *byte = (place % 251) as u8);
+    let (flags, blocked) = (0x6000_0000, 1 << 11);
+    let state = ThreadRegisters {
+        general,
+        stack: 0,
+        program_counter: 0,
+        pstate: flags,
+        blocked,
+        floating,
+        vectors: Vec::new(),
+    };
+    let region = |address, kind| Region { address, length: PAGE, offset: 0, kind };
+    let regions = [region(ROOM, RegionKind::Code), region(BLOCK, RegionKind::Data)];
+    let mut code = mapping(("", &regions), Moment::Running, CODE, 0);
+    code.pop();
+    let mut content = b"in shared memory".to_vec();
+    content.resize(PAGE as usize, 0);
+    let Some(after) = output_of(FRAME_HARNESS, &[&code, &signal_frame::frame(&state).unwrap(), &content])
+    else {
+        return;
+    };
+    let (words, vectors) = after.split_at(8 * 35);
+    let words: Vec<u64> = words.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    assert_eq!(words[..31], general);
+    assert_eq!(words[31..], [flags, 0, blocked, 1], "flags, stack, blocked signals, alternate stack");
+    assert_eq!(vectors, [&floating[..512], b"in shared memory"].concat());
 }

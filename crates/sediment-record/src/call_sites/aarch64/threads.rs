@@ -25,6 +25,9 @@ const BITS: u32 = 8;
 const LOWEST: u32 = 12;
 const MIXED: u32 = 9;
 
+/// Set of registers of vectors (elf.h).
+const NT_ARM_SVE: libc::c_long = 0x405;
+
 /// Loads the address of the thread's block.
 pub(super) fn find_block(
     code: &mut A64Writer,
@@ -70,9 +73,66 @@ pub(in crate::call_sites) fn take_counters(_: Pid) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives vectors in use back to a stopped thread: system calls have changed them.
+pub(in crate::call_sites) fn give_back_vectors(thread: Pid, vectors: &mut [u8]) -> io::Result<()> {
+    if vectors.is_empty() {
+        return Ok(());
+    }
+    Ok(system::write_registers(thread, NT_ARM_SVE, vectors)?)
+}
+
 /// False: stubs need no register.
 pub(in crate::call_sites) fn is_occupied(_: Pid) -> io::Result<bool> {
     Ok(false)
+}
+
+/// Makes the frame from which a stopped thread that runs other code gets these registers back; an error is the reason why
+/// the thread cannot run other code.
+#[cfg(target_arch = "aarch64")]
+pub(in crate::call_sites) fn way_back(
+    thread: Pid,
+    registers: Registers,
+    mapped: &[crate::tracing::mappings::ProcessMapping],
+) -> Result<Option<crate::call_sites::entrance::WayBack>, &'static str> {
+    use super::signal_frame::{self, FLOATING, ThreadRegisters};
+    // From elf.h.
+    const NT_PRFPREG: libc::c_long = 2;
+    const NT_ARM_SSVE: libc::c_long = 0x40b;
+    const NT_ARM_GCS: libc::c_long = 0x410;
+    const UNREADABLE: &str = "the registers of the process cannot be read";
+    /// As many bytes as the longest vectors have.
+    const MOST_VECTORS: usize = 560 * 16;
+    let vectors_of = |kind| {
+        let mut vectors = vec![0; MOST_VECTORS];
+        let length = system::read_registers(thread, kind, &mut vectors).unwrap_or_default();
+        vectors.truncate(length);
+        vectors
+    };
+    if signal_frame::are_in_use(&vectors_of(NT_ARM_SSVE)) {
+        return Err("its threads are in the streaming mode of SME");
+    }
+    let mut vectors = vectors_of(NT_ARM_SVE);
+    if !signal_frame::are_in_use(&vectors) {
+        vectors.clear();
+    }
+    // The first word has the features in use.
+    let mut shadow = [0; 24];
+    if system::read_registers(thread, NT_ARM_GCS, &mut shadow).is_ok() && shadow[0] & 1 == 1 {
+        return Err("it has a shadow stack (GCS)");
+    }
+    let (general, stack, program_counter, pstate) = registers.all();
+    let data = system::thread_data(thread).map_err(|_| UNREADABLE)?;
+    let mut floating = [0; FLOATING];
+    let length = system::read_registers(thread, NT_PRFPREG, &mut floating).map_err(|_| UNREADABLE)?;
+    if length < floating.len() {
+        return Err(UNREADABLE);
+    }
+    let blocked = system::signal_mask(thread).map_err(|_| UNREADABLE)?;
+    let state = ThreadRegisters { general, stack, program_counter, pstate, blocked, floating, vectors };
+    let bytes = signal_frame::frame(&state).ok_or("its threads use long vectors of SVE")?;
+    let address = signal_frame::place((stack, bytes.len()), data, mapped)
+        .ok_or("no thread has room on its own stack for its registers")?;
+    Ok(Some(crate::call_sites::entrance::WayBack { address, bytes, vectors: state.vectors }))
 }
 
 /// System calls that end with EINTR if a thread is woken for no reason, as listed in signal(7), and newer ones. All of

@@ -2,6 +2,7 @@
 //! Call sites of x86-64: `find` chooses them with `sweep`, `flags` and `windows`; `stubs` has the code that counts, with
 //! `notice` and `writer`; `entrance` has the code that maps memory, and `threads` tells a thread its counters.
 
+pub(super) mod copied_code;
 pub(super) mod entrance;
 pub(super) mod find;
 mod flags;
@@ -49,11 +50,6 @@ pub(super) fn wanted_near_libraries(linker: &Range<u64>) -> u64 {
 pub(super) fn wanted_above(program: &Range<u64>) -> u64 {
     const ABOVE_PROGRAM: u64 = 1 << 30;
     program.end + ABOVE_PROGRAM
-}
-
-/// True if the code that maps memory can continue at any address.
-pub(super) fn reaches(_: u64, _: u64) -> bool {
-    true
 }
 
 /// Returns why this processor or its kernel does not suit.

@@ -5,7 +5,7 @@
 
 use super::writer::{CodeWriter, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RAX, load_shared, offset};
 use crate::call_sites::counters::{
-    COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, STOPS_ITSELF, WAITS,
+    COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, STOPS_ITSELF, UNANSWERED, WAITS,
 };
 use crate::call_sites::entrance::LAST_SIGNAL;
 use crate::call_sites::placement::TooFar;
@@ -29,7 +29,7 @@ pub(super) fn emit(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Re
 }
 
 /// Waits until the recorder has handled the libraries, for a limited time and without the kernel, and continues with
-/// the function.
+/// the function. After a wait in vain, no thread waits until the recorder looks again.
 fn wait(
     code: &mut CodeWriter,
     notice: u64,
@@ -55,6 +55,9 @@ fn wait(
     let waits = code.ahead(JUMP_EQUAL);
     code.call(stop)?;
     code.land(&waits);
+    load_shared(code, RAX);
+    code.put(&[0x83, 0x78, UNANSWERED as u8, 0]); // cmp dword [rax+UNANSWERED], 0
+    let in_vain = code.ahead(JUMP_NOT_EQUAL);
     code.put(&[0xb9]); // mov ecx, PATIENCE
     code.put(&PATIENCE.to_le_bytes());
     let again = code.bytes.len();
@@ -65,7 +68,10 @@ fn wait(
     let seen = code.ahead(JUMP_NOT_EQUAL);
     code.put(&[0xff, 0xc9]); // dec ecx
     code.back(JUMP_NOT_EQUAL, again);
+    code.put(&[0xc7, 0x40, UNANSWERED as u8]); // mov dword [rax+UNANSWERED], 1
+    code.put(&1u32.to_le_bytes());
     code.land(&seen);
+    code.land(&in_vain);
     code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[WAITS], MAP_COPIES
     code.put(&offset(WAITS));
     code.put(&[MAP_COPIES as u8]);

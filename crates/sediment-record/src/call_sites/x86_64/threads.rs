@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The base of the register gs is the address of a thread's counters.
 
+use crate::call_sites::entrance::WayBack;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::is_filtered;
+use crate::tracing::mappings::{ProcessMapping, is_filtered};
 use nix::libc::{self, user_regs_struct};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -37,6 +38,20 @@ pub(in crate::call_sites) fn take_counters(thread: Pid) -> io::Result<()> {
 /// True if a stopped thread uses what a stub needs.
 pub(in crate::call_sites) fn is_occupied(thread: Pid) -> io::Result<bool> {
     Ok(ptrace::getregs(thread)?.gs_base != 0)
+}
+
+/// The code itself saves all registers that it uses.
+pub(in crate::call_sites) fn way_back(
+    _: Pid,
+    _: Registers,
+    _: &[ProcessMapping],
+) -> Result<Option<WayBack>, &'static str> {
+    Ok(None)
+}
+
+/// System calls change no vectors.
+pub(in crate::call_sites) fn give_back_vectors(_: Pid, _: &mut [u8]) -> io::Result<()> {
+    Ok(())
 }
 
 /// Makes a thread that stopped at a signal, or at none (0), call the kernel again if only the stop has ended its call.
