@@ -9,11 +9,7 @@
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
 use sediment_core::random::Generator;
-use sediment_fleet::dataset::contents::Contents;
-use sediment_fleet::dataset::writer::Writer;
-use sediment_fleet::day::Day;
-use sediment_fleet::secret::Keys;
-use sediment_fleet::submission::{Named, Origin, Submission};
+use sediment_fleet::{Contents, Day, Keys, Named, Origin, Submission, Writer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +77,7 @@ fn forged(submitter: u64, number: u64) -> Made {
 }
 
 fn day_at(number: u64) -> Day {
-    Day(Day::parse("2026-10-01").unwrap().0 + number as i32)
+    Day("2026-10-01".parse::<Day>().unwrap().0 + number as i32)
 }
 
 fn print(version: u64, counted: Vec<(u64, u64, u64)>) -> String {

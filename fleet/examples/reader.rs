@@ -6,7 +6,7 @@
 
 use nix::time::ClockId;
 use sediment_core::profile::text;
-use sediment_fleet::submission::{Named, Submission};
+use sediment_fleet::{Named, Submission};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;

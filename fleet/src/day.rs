@@ -1,31 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Day`]: a calendar day, the resolution of time in a dataset.
 
+use crate::errors::damaged;
 use chrono::{NaiveDate, TimeDelta};
 use sediment_core::{Error, ErrorCode, Result};
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const SECONDS: u64 = 86_400;
 const FIRST: NaiveDate = NaiveDate::from_ymd_opt(1970, 1, 1).expect("a date");
 
+/// Time since 1 January 1970 by the machine's clock; an earlier clock counts as 1970.
+pub(crate) fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// Days since 1 January 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(pub i32);
 
 impl Day {
     /// Today by the machine's clock, in UTC.
-    #[must_use]
-    pub fn today() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self((since.as_secs() / SECONDS) as i32)
+    pub(crate) fn today() -> Self {
+        Self((since_1970().as_secs() / 86_400) as i32)
     }
 
-    /// Parses `YYYY-MM-DD`.
-    ///
-    /// # Errors
-    /// Fails with [`ErrorCode::Usage`] if the text is not a day from 1970 to 9999.
-    pub fn parse(text: &str) -> Result<Self> {
+    /// Rejects a day after tomorrow, because then a clock is wrong.
+    pub(crate) fn not_in_future(self, today: Self) -> Result<Self> {
+        if self.0 <= today.0 + 1 {
+            return Ok(self);
+        }
+        Err(damaged(format!("the day {self} is in the future; today is {today}"))
+            .with_hint("set the clock of the machine that sent the day"))
+    }
+}
+
+impl FromStr for Day {
+    type Err = Error;
+
+    /// Parses `YYYY-MM-DD`, from 1970 to 9999.
+    fn from_str(text: &str) -> Result<Self> {
         let days = text.parse::<NaiveDate>().ok().map(|date| (date - FIRST).num_days());
         let found = days.and_then(|days| u32::try_from(days).ok()).map(|days| Self(days as i32));
         // The text may have been written in another way, for example with a month of one digit.
@@ -34,19 +48,6 @@ impl Day {
                 .with_found(text.as_bytes())
                 .with_hint("a day is YYYY-MM-DD, from 1970 on")
         })
-    }
-
-    /// Rejects a day after tomorrow, because then a clock is wrong.
-    ///
-    /// # Errors
-    /// Fails with [`ErrorCode::Damaged`] if the day is more than one day after `today`.
-    pub fn not_in_future(self, today: Self) -> Result<Self> {
-        if self.0 <= today.0 + 1 {
-            return Ok(self);
-        }
-        let message = format!("the day {self} is in the future; today is {today}");
-        Err(Error::new(ErrorCode::Damaged, message)
-            .with_hint("set the clock of the machine that sent the day"))
     }
 }
 
@@ -68,18 +69,12 @@ mod tests {
         for (text, number) in
             [("1970-01-01", 0), ("2000-02-29", 11_016), ("2026-11-25", 20_782), ("9999-12-31", 2_932_896)]
         {
-            assert_eq!(Day::parse(text).unwrap(), Day(number));
+            assert_eq!(text.parse::<Day>().unwrap(), Day(number));
             assert_eq!(Day(number).to_string(), text);
         }
         for text in ["2026-02-29", "2026-13-01", "2026-1-01", "1969-12-31", "2026-11-25T", "", "+026-11-25"] {
-            assert!(Day::parse(text).is_err(), "{text}");
+            assert!(text.parse::<Day>().is_err(), "{text}");
         }
-        assert!((0..50_000).all(|day| Day::parse(&Day(day).to_string()).unwrap() == Day(day)));
-    }
-
-    #[test]
-    fn clocks_in_the_future_are_refused() {
-        assert!(Day(11).not_in_future(Day(10)).is_ok());
-        assert!(Day(12).not_in_future(Day(10)).is_err());
+        assert!(Day(11).not_in_future(Day(10)).is_ok() && Day(12).not_in_future(Day(10)).is_err());
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Keys`]: digests that can be made only with the site's secret. The secret is a file outside the dataset.
 
+use crate::errors::{Context as _, damaged};
 use sediment_core::{Error, ErrorCode, Result};
 use sha2::{Digest as _, Sha256};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,67 +23,55 @@ impl std::fmt::Debug for Keys {
 }
 
 /// File of a dataset's secret: the given file, else `DATASET.secret` next to the dataset's folder.
-///
-/// # Errors
-/// Fails if the dataset is in an object store and no file is given.
-pub fn file_of(place: &str, given: Option<&Path>) -> Result<PathBuf> {
+pub(crate) fn file_of(place: &str, given: Option<&Path>) -> Result<PathBuf> {
     match given {
         Some(path) => Ok(path.to_owned()),
         None if place.starts_with("s3://") => {
             Err(Error::new(ErrorCode::Usage, "a dataset in an object store needs a file for its secret")
                 .with_hint("--secret FILE, on this machine; every writer of the dataset needs the same"))
         }
-        None => {
-            let folder = place.trim_end_matches('/');
-            Ok(PathBuf::from(format!("{folder}.secret")))
-        }
+        None => Ok(PathBuf::from(format!("{}.secret", place.trim_end_matches('/')))),
     }
+}
+
+/// Random bytes of the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).io()?;
+    Ok(bytes)
 }
 
 impl Keys {
     /// Keys from a secret.
-    #[must_use]
-    pub fn of(secret: [u8; LENGTH]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn of(secret: [u8; LENGTH]) -> Self {
         Self(secret)
     }
 
     /// Reads a secret. If the file does not exist, makes a new secret; `is_new` means that no keys were made with another secret before.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read or made, or does not contain a secret.
     pub fn open(path: &Path, is_new: bool) -> Result<Self> {
-        let io = |error: std::io::Error| {
-            Error::new(ErrorCode::Io, error.to_string())
-                .with_input(path.display().to_string())
-                .with_hint("the dataset's keys of submitters were made with this file: put it back, or name it with --secret")
-        };
+        const HINT: &str = "the dataset's keys of submitters were made with this file: put it back, or name it with --secret";
         if is_new && !path.exists() {
-            let mut secret = [0; LENGTH];
-            std::fs::File::open("/dev/urandom")
-                .and_then(|mut file| file.read_exact(&mut secret))
-                .map_err(io)?;
+            let secret = random()?;
             let made = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
             let written = made.and_then(|mut file| {
-                file.write_all(format!("{}\n", hexadecimal(&secret)).as_bytes())?;
+                file.write_all(format!("{}\n", hex::encode(secret)).as_bytes())?;
                 file.sync_all()
             });
             match written {
-                Ok(()) => return Ok(Self(secret)),
                 // Another program made the file at this moment.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(io(error)),
+                written => return written.at(path).map(|()| Self(secret)),
             }
         }
-        let text = std::fs::read_to_string(path).map_err(io)?;
-        let digits = text.trim();
-        let byte =
-            |at: usize| digits.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-        let secret: Option<Vec<u8>> = (0..LENGTH).map(byte).collect();
-        let secret = secret.filter(|_| digits.len() == 2 * LENGTH).and_then(|bytes| bytes.try_into().ok());
-        secret.map(Self).ok_or_else(|| {
-            Error::new(ErrorCode::Damaged, "not a secret: 64 hexadecimal digits")
-                .with_input(path.display().to_string())
-        })
+        let text = std::fs::read_to_string(path).at(path).map_err(|error| error.with_hint(HINT))?;
+        let mut secret = [0; LENGTH];
+        match hex::decode_to_slice(text.trim(), &mut secret) {
+            Ok(()) => Ok(Self(secret)),
+            Err(_) => {
+                Err(damaged("not a secret: 64 hexadecimal digits").with_input(path.display().to_string()))
+            }
+        }
     }
 
     /// HMAC-SHA256 of the parts; each part is preceded by its length.
@@ -92,34 +81,27 @@ impl Keys {
             block.iter_mut().zip(self.0).for_each(|(byte, secret)| *byte ^= secret);
             block
         };
-        let mut inner = Sha256::new();
-        inner.update(padded(0x36));
+        let mut inner = Sha256::new().chain_update(padded(0x36));
         for part in parts {
             inner.update((part.len() as u64).to_le_bytes());
             inner.update(part);
         }
-        let mut outer = Sha256::new();
-        outer.update(padded(0x5c));
-        outer.update(inner.finalize());
-        outer.finalize().into()
+        Sha256::new().chain_update(padded(0x5c)).chain_update(inner.finalize()).finalize().into()
     }
 
     /// Opaque key of a submitter, from the name that the site gave.
-    #[must_use]
     pub fn submitter(&self, name: &str) -> String {
-        hexadecimal(&self.digest(&[b"submitter", name.as_bytes()])[..8])
+        hex::encode(&self.digest(&[b"submitter", name.as_bytes()])[..8])
     }
 
     /// Identity of a submission: equal bytes of the same submitter have the same identity.
-    #[must_use]
     pub fn identity(&self, submitter: &str, bytes: &[u8]) -> u128 {
         let digest = self.digest(&[b"submission", submitter.as_bytes(), bytes]);
         digest.iter().take(16).fold(0, |number, byte| (number << 8) | u128::from(*byte))
     }
 
     /// Digest of a subject's texts, by which writers find it in a dataset. Strangers cannot find two subjects with the same digest.
-    #[must_use]
-    pub fn subject(&self, texts: &[Option<&str>; 8]) -> i128 {
+    pub(crate) fn subject(&self, texts: &[Option<&str>; 8]) -> i128 {
         // No text contains the byte 255, so a missing text differs from all texts.
         let parts = texts.map(|text| text.map_or(&[255][..], str::as_bytes));
         let parts: Vec<&[u8]> = std::iter::once(&b"subject"[..]).chain(parts).collect();
@@ -128,14 +110,9 @@ impl Keys {
     }
 
     /// Digest that a dataset stores, to detect a different secret.
-    #[must_use]
-    pub fn check(&self, dataset: &str) -> String {
-        hexadecimal(&self.digest(&[b"dataset", dataset.as_bytes()])[..8])
+    pub(crate) fn check(&self, dataset: &str) -> String {
+        hex::encode(&self.digest(&[b"dataset", dataset.as_bytes()])[..8])
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

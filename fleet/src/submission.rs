@@ -2,6 +2,7 @@
 //! [`Submission`]: a received profile, validated by the profile reader and converted to shares.
 
 use crate::day::Day;
+use crate::errors::damaged;
 use sediment_core::profile::merge::into_shares;
 use sediment_core::profile::rows::{ProfileRow, RowKind, rows};
 use sediment_core::profile::{FunctionIndex, Profile, SHARE_TOTAL, text};
@@ -9,14 +10,14 @@ use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap};
 
 /// Numbers of a submission are below this limit, so they fit 18 decimal digits. Sums of fewer than 10^10 numbers fit the engines' 28 digits.
-pub const LARGEST_NUMBER: u128 = 1_000_000_000_000_000_000;
+pub(crate) const LARGEST_NUMBER: u128 = 1_000_000_000_000_000_000;
 
 /// Maximum length of the name of a package, version, host class, recorder or architecture, in bytes.
-pub const LONGEST_WORD: usize = 120;
+pub(crate) const LONGEST_WORD: usize = 120;
 /// Maximum number of recordings in one submission.
-pub const MOST_INPUTS: u128 = 1_000_000_000;
+pub(crate) const MOST_INPUTS: u128 = 1_000_000_000;
 /// Maximum number of rows in one submission: functions, calls, affinities and blocks together.
-pub const MOST_ROWS: usize = 4_000_000;
+pub(crate) const MOST_ROWS: usize = 4_000_000;
 /// Maximum size of a function, in bytes.
 const LARGEST_FUNCTION: u64 = 1 << 30;
 /// Maximum number of shares that rounding adds to one number of a merged profile.
@@ -37,30 +38,25 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Submission {
     /// The profile after a merge of this profile alone.
-    pub profile: Profile,
-    /// Rows of the profile.
-    pub rows: Vec<ProfileRow>,
+    pub(crate) profile: Profile,
+    pub(crate) rows: Vec<ProfileRow>,
     /// Name of the package with most functions.
-    pub package: String,
-    /// Version of this package.
-    pub version: String,
-    /// Sums of the counted events.
-    pub sums: Sums,
+    pub(crate) package: String,
+    pub(crate) version: String,
+    pub(crate) sums: Sums,
     /// True if the profile had counters of instrumentation, which a dataset does not store.
-    pub had_counters: bool,
+    pub(crate) had_counters: bool,
 }
 
 /// Sums of a submission's counts, independent of the totals that it claims. A policy in which submitters count alike divides by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sums {
-    /// Calls.
-    pub calls: u128,
-    /// Affinities.
-    pub near: u128,
+pub(crate) struct Sums {
+    pub(crate) calls: u128,
+    pub(crate) near: u128,
     /// Samples of functions.
-    pub samples: u128,
+    pub(crate) samples: u128,
     /// Counts of blocks: their claimed total. The checks of a submission limit it by the counts.
-    pub blocks: u128,
+    pub(crate) blocks: u128,
 }
 
 impl Sums {
@@ -82,7 +78,7 @@ impl Sums {
     }
 
     /// Adds the counts of another submission.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.near += other.near;
         self.samples += other.samples;
@@ -95,20 +91,18 @@ impl Sums {
 }
 
 /// Name and version that the caller gives in place of the profile's.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Named {
-    /// Name of the package.
+    /// Package, in place of the profile's
+    #[arg(long, value_name = "PACKAGE")]
     pub package: Option<String>,
-    /// Its version.
+    /// Version, in place of the profile's
+    #[arg(long, value_name = "VERSION", requires = "package")]
     pub version: Option<String>,
 }
 
 impl Submission {
     /// Parses and validates a profile.
-    ///
-    /// # Errors
-    /// Returns errors of the profile reader. Fails if the profile has no function, names no package, contains impossible claims, or has numbers
-    /// above [`LARGEST_NUMBER`].
     pub fn read(bytes: impl AsRef<[u8]>, named: &Named) -> Result<Self> {
         let (profile, _skipped) = text::parse(bytes.as_ref())?;
         // The text of a large profile would take much memory beside its rows.
@@ -128,7 +122,7 @@ impl Submission {
         };
         for word in [&package, &version] {
             if word.is_empty() || word.len() > LONGEST_WORD {
-                return Err(refused(&format!(
+                return Err(damaged(format!(
                     "the package's name or version is empty, or longer than {LONGEST_WORD} bytes"
                 )));
             }
@@ -149,11 +143,6 @@ impl Submission {
     }
 }
 
-/// Reason to reject a submission.
-fn refused(message: &str) -> Error {
-    Error::new(ErrorCode::Damaged, message.to_owned())
-}
-
 /// The functions of a profile: each has one row of this kind.
 fn functions(rows: &[ProfileRow]) -> impl Iterator<Item = FunctionIndex> {
     rows.iter().filter(|row| row.kind == RowKind::Function).filter_map(|row| row.function)
@@ -163,10 +152,10 @@ fn functions(rows: &[ProfileRow]) -> impl Iterator<Item = FunctionIndex> {
 fn check_names(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
     let sizes = functions(rows).filter_map(|function| profile.facts(function).size);
     if sizes.max().is_some_and(|size| size > LARGEST_FUNCTION) {
-        return Err(refused("a function is larger than 1 GiB"));
+        return Err(damaged("a function is larger than 1 GiB"));
     }
     if profile.source.iter().chain(&profile.arch).any(|word| word.len() > LONGEST_WORD) {
-        return Err(refused(&format!(
+        return Err(damaged(format!(
             "the name of a recorder or architecture is longer than {LONGEST_WORD} bytes"
         )));
     }
@@ -176,17 +165,15 @@ fn check_names(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
 /// Rejects claims that contradict the counts. The rows are in shares.
 fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
     if rows.len() > MOST_ROWS {
-        return Err(refused(&format!(
+        return Err(damaged(format!(
             "{} functions, calls and blocks; a submission has at most {MOST_ROWS}",
             rows.len()
         )));
     }
     let inputs = u128::from(profile.inputs.unwrap_or(1));
     if inputs > MOST_INPUTS {
-        return Err(refused(&format!(
-            "inputs={inputs}; a submission is of at most {MOST_INPUTS} recordings"
-        ))
-        .with_hint("send recordings one by one"));
+        return Err(damaged(format!("inputs={inputs}; a submission is of at most {MOST_INPUTS} recordings"))
+            .with_hint("send recordings one by one"));
     }
     // Each number was rounded once for each recording, and is at least 1.
     let rounded = inputs.clamp(1, MOST_ROUNDED);
@@ -199,13 +186,13 @@ fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
             counted.fold((0u128, 0u128), |(number, sum), count| (number + 1, sum.saturating_add(count)));
         if sum > total.saturating_add(number * rounded) {
             let hundredths = sum.saturating_mul(100).checked_div(total).unwrap_or(u128::MAX);
-            return Err(refused(&format!("{what} says: {}.{:02} times", hundredths / 100, hundredths % 100))
+            return Err(damaged(format!("{what} says: {}.{:02} times", hundredths / 100, hundredths % 100))
                 .with_hint("the total must include everything that was counted; the recorder is broken"));
         }
     }
     // Submissions of many recordings must contain their number, because caps and coverage count by it.
     if profile.total > inputs.saturating_mul(SHARE_TOTAL).saturating_mul(MOST_ROUNDED) {
-        return Err(refused("the total belongs to more recordings than `inputs` contains"));
+        return Err(damaged("the total belongs to more recordings than `inputs` contains"));
     }
     Ok(())
 }

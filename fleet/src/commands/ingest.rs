@@ -2,29 +2,31 @@
 //! `sediment-fleet ingest` adds profiles from files and folders to a dataset. Profiles that an interrupted run has already added are skipped without
 //! being parsed.
 
-use clap::Args;
+use crate::dataset::contents::Contents;
+use crate::dataset::writer::{Writer, is_to_be_tried_again};
+use crate::day::Day;
+use crate::errors::{Context as _, warning};
+use crate::secret::Keys;
+use crate::submission::{LONGEST_WORD, Named, Origin, Submission};
+use futures::StreamExt as _;
 use nix::time::ClockId;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_fleet::dataset::contents::Contents;
-use sediment_fleet::dataset::writer::{Added, Writer, is_to_be_tried_again};
-use sediment_fleet::day::Day;
-use sediment_fleet::say::warning;
-use sediment_fleet::secret::Keys;
-use sediment_fleet::submission::{LONGEST_WORD, Named, Origin, Submission};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// Number of submissions after which the added ones are committed to the dataset.
 const COMMIT: usize = 25_000;
+/// Maximum number of files that are read before they are added.
+const AHEAD: usize = 64;
 /// Maximum number of attempts to add the files, if other programs add the same submissions or forget names.
 const TRIES: usize = 20;
 
-#[derive(Debug, Args)]
-pub(crate) struct Options {
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
     /// Folder, or s3://BUCKET/PREFIX; made if it does not exist
     dataset: String,
     /// Profiles, or folders with profiles (*.gv, *.prof)
@@ -37,17 +39,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CLASS", default_value = "unknown")]
     host_class: String,
     /// Day of receipt [default: today]
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::day)]
+    #[arg(long, value_name = "YYYY-MM-DD")]
     day: Option<Day>,
     /// Meaning of each folder between DIR and a file, separated by slashes: submitter, host-class, day or `-`
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
-    /// Package, in place of the profile's
-    #[arg(long, value_name = "PACKAGE")]
-    package: Option<String>,
-    /// Version, in place of the profile's
-    #[arg(long, value_name = "VERSION", requires = "package")]
-    version: Option<String>,
+    #[command(flatten)]
+    named: Named,
     /// File of the secret for keys of submitters; made with the dataset [default: DATASET.secret]
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
@@ -59,25 +57,11 @@ pub(crate) struct Options {
     keep_going: bool,
 }
 
-/// A file with its submitter, class and day.
-#[derive(Debug)]
+/// A file with its origin; the submitter is a name, not a key.
+#[derive(Debug, Clone)]
 struct Input {
     path: PathBuf,
-    submitter: String,
-    host_class: String,
-    day: Day,
-}
-
-/// Result of reading a file in a thread.
-struct Read {
-    at: usize,
     origin: Origin,
-    identity: u128,
-    bytes: usize,
-    spent: Duration,
-    had_counters: bool,
-    /// The file is already in the dataset.
-    contents: Result<Option<Contents>>,
 }
 
 /// Data about the dataset for the threads that parse.
@@ -87,135 +71,95 @@ struct Context {
     known: HashSet<u128>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Result of reading a file in a thread.
+struct Read {
+    origin: Origin,
+    identity: u128,
+    bytes: usize,
+    spent: Duration,
+    had_counters: bool,
+    /// `None`: the file is already in the dataset.
+    contents: Option<Contents>,
+}
+
+pub(super) fn run(options: &Options) -> Result<()> {
     let inputs = inputs(options)?;
     // Submissions that another writer added at the same moment are found at the next attempt.
     for _ in 1..TRIES {
-        match add_all(options, &inputs) {
+        match super::block_on(add_all(options, &inputs)) {
             Err(error) if is_to_be_tried_again(&error) => {}
             done => return done,
         }
     }
-    add_all(options, &inputs)
+    super::block_on(add_all(options, &inputs))
 }
 
-fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
-    let mut writer = runtime.block_on(Writer::open(&options.dataset, options.secret.as_deref()))?;
-    let context = Context {
-        keys: writer.keys().clone(),
-        named: Named { package: options.package.clone(), version: options.version.clone() },
-        known: writer.known().clone(),
-    };
+async fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
+    let mut writer = Writer::open(&options.dataset, options.secret.as_deref()).await?;
+    let (keys, known) = (writer.keys().clone(), writer.known().clone());
+    let context = Arc::new(Context { keys, named: options.named.clone(), known });
     let begun = Instant::now();
     let mut told = Told::default();
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = sync_channel::<Read>(64);
-    std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            let (sender, inputs, next, context) = (sender.clone(), inputs, &next, &context);
-            scope.spawn(move || {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(input) = inputs.get(at) else { return };
-                    if sender.send(read(at, input, context)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        // Files are added in their order, so that the numbers of subjects do not depend on threads.
-        let (mut early, mut expected) = (BTreeMap::new(), 0);
-        for read in &receiver {
-            early.insert(read.at, read);
-            while let Some(mut read) = early.remove(&expected) {
-                expected += 1;
-                let path =
-                    inputs.get(read.at).map(|input| input.path.display().to_string()).unwrap_or_default();
-                read.contents = read.contents.map_err(|error| error.with_input(path));
-                add(&mut writer, read, options.keep_going, &mut told)?;
-                runtime.block_on(writer.spill())?;
-                if expected % COMMIT == 0 {
-                    runtime.block_on(writer.commit())?;
-                }
-                told.progress(expected, inputs.len(), begun);
+    // Files are added in their order, so that the numbers of subjects do not depend on threads.
+    let parsing = Arc::new(Semaphore::new(options.threads.max(1)));
+    let reading = futures::stream::iter(inputs).map(|input| {
+        let (input, context, parsing) = (input.clone(), Arc::clone(&context), Arc::clone(&parsing));
+        // Other threads parse while this one adds.
+        tokio::spawn(async move {
+            let _turn = parsing.acquire().await;
+            tokio::task::spawn_blocking(move || {
+                read(&input, &context).map_err(|error| error.with_input(input.path.display().to_string()))
+            })
+            .await
+        })
+    });
+    let mut reading = reading.buffered(AHEAD);
+    let mut done = 0;
+    while let Some(read) = reading.next().await {
+        done += 1;
+        match read.io()?.io()? {
+            Ok(read) => told.add(&mut writer, read)?,
+            Err(error) if options.keep_going => {
+                told.refused += 1;
+                told.reason.get_or_insert_with(|| error.to_string());
             }
+            Err(error) => return Err(error),
         }
-        Ok::<(), Error>(())
-    })?;
-    runtime.block_on(writer.commit())?;
+        writer.spill().await?;
+        if done % COMMIT == 0 {
+            writer.commit().await?;
+        }
+        told.progress(done, inputs.len(), begun);
+    }
+    writer.commit().await?;
     told.summary(begun.elapsed());
     Ok(())
 }
 
-fn read(at: usize, input: &Input, context: &Context) -> Read {
-    let origin = Origin {
-        submitter: context.keys.submitter(&input.submitter),
-        host_class: input.host_class.clone(),
-        day: input.day,
-    };
+fn read(input: &Input, context: &Context) -> Result<Read> {
+    let submitter = context.keys.submitter(&input.origin.submitter);
+    let bytes = std::fs::read(&input.path).io()?;
     let mut read = Read {
-        at,
-        origin,
-        identity: 0,
-        bytes: 0,
+        identity: context.keys.identity(&submitter, &bytes),
+        origin: Origin { submitter, ..input.origin.clone() },
+        bytes: bytes.len(),
         spent: Duration::ZERO,
         had_counters: false,
-        contents: Ok(None),
+        contents: None,
     };
-    let bytes = match std::fs::read(&input.path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            read.contents = Err(Error::new(ErrorCode::Io, error.to_string()));
-            return read;
-        }
-    };
-    read.bytes = bytes.len();
-    read.identity = context.keys.identity(&read.origin.submitter, &bytes);
-    if context.known.contains(&read.identity) {
-        return read;
-    }
-    let begun = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
-    let submission = Submission::read(&bytes, &context.named);
-    read.spent = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun);
-    read.contents = submission.map(|submission| {
+    if !context.known.contains(&read.identity) {
+        let begun = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
+        let submission = Submission::read(&bytes, &context.named)?;
+        read.spent = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun);
         read.had_counters = submission.had_counters;
-        Some(Contents::new(submission))
-    });
-    read
+        read.contents = Some(Contents::new(submission));
+    }
+    Ok(read)
 }
 
 /// CPU time of this thread or program.
 fn processor_time(of: ClockId) -> Duration {
     of.now().map(Duration::from).unwrap_or_default()
-}
-
-fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Result<()> {
-    told.parsing += read.spent;
-    let contents = match read.contents {
-        Ok(Some(contents)) => contents,
-        Ok(None) => {
-            told.duplicates += 1;
-            return Ok(());
-        }
-        Err(error) if keep_going => {
-            told.refused += 1;
-            told.reason.get_or_insert_with(|| error.to_string());
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    told.counters += usize::from(read.had_counters);
-    match writer.add(&contents, &read.origin, read.identity)? {
-        Added::New => {
-            told.added += 1;
-            told.bytes += read.bytes;
-        }
-        Added::Duplicate => told.duplicates += 1,
-    }
-    Ok(())
 }
 
 /// Sums of a run, and the reason of its first rejection.
@@ -232,6 +176,22 @@ struct Told {
 }
 
 impl Told {
+    fn add(&mut self, writer: &mut Writer, read: Read) -> Result<()> {
+        self.parsing += read.spent;
+        self.counters += usize::from(read.had_counters);
+        let is_new = match &read.contents {
+            Some(contents) => writer.add(contents, &read.origin, read.identity)?,
+            None => false,
+        };
+        if is_new {
+            self.added += 1;
+            self.bytes += read.bytes;
+        } else {
+            self.duplicates += 1;
+        }
+        Ok(())
+    }
+
     fn progress(&mut self, done: usize, all: usize, begun: Instant) {
         let due = self.last.is_none_or(|last| last.elapsed() > Duration::from_millis(200));
         if due && std::io::stderr().is_terminal() {
@@ -292,20 +252,18 @@ fn inputs(options: &Options) -> Result<Vec<Input>> {
                 .with_input(place.display().to_string()));
         }
         for path in files {
-            inputs.push(input(options, place, path)?);
+            let origin = origin(options, place, &path);
+            let origin = origin.map_err(|error| error.with_input(path.display().to_string()))?;
+            inputs.push(Input { path, origin });
         }
     }
     Ok(inputs)
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let failed = |error: std::io::Error| {
-        Error::new(ErrorCode::Io, error.to_string()).with_input(folder.display().to_string())
-    };
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let kind = entry.file_type().map_err(failed)?;
-        let path = entry.path();
+    for entry in std::fs::read_dir(folder).at(folder)? {
+        let entry = entry.at(folder)?;
+        let (kind, path) = (entry.file_type().at(folder)?, entry.path());
         if kind.is_dir() {
             walk(&path, files)?;
         } else if kind.is_file() && path.extension().is_some_and(|end| end == "gv" || end == "prof") {
@@ -315,50 +273,34 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn input(options: &Options, place: &Path, path: PathBuf) -> Result<Input> {
+fn origin(options: &Options, place: &Path, path: &Path) -> Result<Origin> {
+    let usage = |message: String| Error::new(ErrorCode::Usage, message);
     let today = Day::today();
-    let mut input = Input {
+    let mut origin = Origin {
         submitter: options.submitter.clone().unwrap_or_else(|| path.display().to_string()),
         host_class: options.host_class.clone(),
         day: options.day.unwrap_or(today),
-        path,
     };
     if let Some(layout) = &options.layout {
-        let inside = input.path.strip_prefix(place).unwrap_or(&input.path).to_path_buf();
-        let folders: Vec<String> = inside
-            .parent()
-            .into_iter()
-            .flat_map(Path::iter)
-            .map(|part| part.to_string_lossy().into_owned())
-            .collect();
+        let inside = path.strip_prefix(place).unwrap_or(path).parent().into_iter().flat_map(Path::iter);
+        let folders: Vec<String> = inside.map(|part| part.to_string_lossy().into_owned()).collect();
         let parts: Vec<&str> = layout.split('/').collect();
         if parts.len() != folders.len() {
-            return Err(Error::new(
-                ErrorCode::Usage,
-                format!("{} folders, but the layout has {}", folders.len(), parts.len()),
-            )
-            .with_input(input.path.display().to_string()));
+            return Err(usage(format!("{} folders, but the layout has {}", folders.len(), parts.len())));
         }
         for (part, folder) in parts.iter().zip(folders) {
             match *part {
-                "submitter" => input.submitter = folder,
-                "host-class" => input.host_class = folder,
-                "day" => {
-                    input.day = Day::parse(&folder)
-                        .map_err(|error| error.with_input(input.path.display().to_string()))?
-                }
+                "submitter" => origin.submitter = folder,
+                "host-class" => origin.host_class = folder,
+                "day" => origin.day = folder.parse()?,
                 "-" => {}
                 other => {
-                    return Err(Error::new(
-                        ErrorCode::Usage,
-                        "a layout has submitter, host-class, day and `-`",
-                    )
-                    .with_found(other.as_bytes()));
+                    return Err(usage("a layout has submitter, host-class, day and `-`".to_owned())
+                        .with_found(other.as_bytes()));
                 }
             }
         }
     }
-    input.day =
-        input.day.not_in_future(today).map_err(|error| error.with_input(input.path.display().to_string()))?;
-    Ok(input)
+    origin.day = origin.day.not_in_future(today)?;
+    Ok(origin)
 }

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands: they parse options, call the library, and print lines.
 
-#[cfg(feature = "cluster")]
-mod cluster;
 mod ingest;
 mod queries;
-mod serve;
+mod token;
 
-use clap::{Args, Parser, Subcommand};
+use crate::dataset::catalog::Table;
+use crate::dataset::check::check;
+use crate::dataset::maintenance::{Forgotten, Rewritten, compact, forget, vacuum};
+use crate::dataset::{Dataset, Selection};
+use crate::errors::Context as _;
+use crate::intake::{log, server};
+use clap::{Parser, Subcommand};
 use nix::sys::stat::{Mode, umask};
-use sediment_core::{ErrorCode, Result};
-use sediment_fleet::dataset::catalog::Table;
-use sediment_fleet::dataset::check::check;
-use sediment_fleet::dataset::maintenance::{Forgotten, Rewritten, compact, forget, vacuum};
-use sediment_fleet::dataset::{Dataset, Selection};
-use sediment_fleet::day::Day;
-use sediment_fleet::intake::log;
+use sediment_core::{Error, ErrorCode, Result};
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Exit code of a check that found errors.
 const FAULTS: u8 = 5;
+/// Stack size of the threads that plan queries of a cluster. Plans are trees, so planning is recursive.
+const STACK: usize = 32 << 20;
 
 /// Stores and queries profiles of many machines and versions, and receives submissions over HTTP
 #[derive(Debug, Parser)]
 #[command(name = "sediment-fleet", version)]
-pub(crate) struct Arguments {
+struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -36,179 +38,133 @@ enum Command {
     /// Merge selected submissions into a profile
     Merge(queries::MergeOptions),
     /// List packages and versions with their submissions
-    Coverage(queries::CoverageOptions),
+    Coverage(queries::Source),
     /// Compare a shipped profile with current use
     Drift(queries::DriftOptions),
     /// List submitters by their agreement with all others, lowest first
     Outliers(queries::OutlierOptions),
     /// Receive submissions over HTTP
-    Serve(serve::Options),
+    Serve(server::Settings),
     /// Make a token for a submitter
-    Token(serve::TokenOptions),
+    Token(token::Options),
     /// Check all files of a dataset
-    Fsck(FsckOptions),
+    Fsck {
+        /// Folder, or s3://BUCKET/PREFIX
+        dataset: String,
+    },
     /// Remove submissions; `vacuum` removes their files
-    Forget(ForgetOptions),
+    Forget {
+        /// Folder, or s3://BUCKET/PREFIX
+        dataset: String,
+        #[command(flatten)]
+        what: Forgotten,
+        /// Folder of the intake's log; removes a submitter's records there, too [default: the folder log of the dataset]
+        #[arg(long, value_name = "DIR")]
+        log: Option<PathBuf>,
+    },
     /// Combine small files
-    Compact(CompactOptions),
+    Compact {
+        /// Folder, or s3://BUCKET/PREFIX
+        dataset: String,
+        /// Combine commits if at least this number of them are small
+        #[arg(long, value_name = "COUNT", default_value_t = 4)]
+        files: usize,
+    },
     /// Remove files that no snapshot of the last hours needs
-    Vacuum(VacuumOptions),
+    Vacuum {
+        /// Folder, or s3://BUCKET/PREFIX
+        dataset: String,
+        /// Keep the files that snapshots of this number of hours need; 0 if nobody reads an earlier snapshot
+        #[arg(long, value_name = "HOURS", default_value_t = 24)]
+        retention: u32,
+    },
     /// List the files of a table, for other engines
-    Files(FilesOptions),
+    Files {
+        /// Folder, or s3://BUCKET/PREFIX
+        dataset: String,
+        /// Table: facts, blocks, submissions, subjects or submitters
+        table: String,
+        #[command(flatten)]
+        selection: Selection,
+    },
     /// Plan queries of a cluster and distribute their tasks
     #[cfg(feature = "cluster")]
-    Scheduler(cluster::SchedulerOptions),
+    Scheduler(crate::cluster::Scheduler),
     /// Run tasks of a cluster's scheduler
     #[cfg(feature = "cluster")]
-    Executor(cluster::ExecutorOptions),
+    Executor(crate::cluster::Executor),
 }
 
-#[derive(Debug, Args)]
-struct FsckOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
-}
-
-#[derive(Debug, Args)]
-struct ForgetOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
-    /// Key of the submitter, as `outliers` prints it [default: all submitters]
-    #[arg(long, value_name = "KEY")]
-    submitter: Option<String>,
-    /// Only submissions from before this day [default: all days]
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
-    before: Option<Day>,
-    /// Folder of the intake's log; removes a submitter's records there, too [default: the folder log of the dataset]
-    #[arg(long, value_name = "DIR")]
-    log: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-struct CompactOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
-    /// Combine commits if at least this number of them are small
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    files: usize,
-}
-
-#[derive(Debug, Args)]
-struct VacuumOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
-    /// Keep the files that snapshots of this number of hours need; 0 if nobody reads an earlier snapshot
-    #[arg(long, value_name = "HOURS", default_value_t = 24)]
-    retention: u32,
-}
-
-#[derive(Debug, Args)]
-struct FilesOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
-    /// Table: facts, blocks, submissions, subjects or submitters
-    table: String,
-    #[command(flatten)]
-    selection: SelectionOptions,
-}
-
-/// Selection of submissions for a query.
-#[derive(Debug, Clone, Args)]
-struct SelectionOptions {
-    /// Package [default: all]
-    #[arg(long, value_name = "PACKAGE")]
-    package: Option<String>,
-    /// Version of the package; repeatable [default: all]
-    #[arg(long = "version-of-package", value_name = "VERSION")]
-    versions: Vec<String>,
-    /// First day [default: the first]
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
-    since: Option<Day>,
-    /// First day that is not included [default: none]
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
-    before: Option<Day>,
-    /// Architecture [default: all]
-    #[arg(long, value_name = "ARCH")]
-    arch: Option<String>,
-}
-
-impl SelectionOptions {
-    fn selection(&self) -> Selection {
-        Selection {
-            package: self.package.clone(),
-            versions: self.versions.clone(),
-            since: self.since,
-            before: self.before,
-            arch: self.arch.clone(),
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Threads that use little of each huge page would take many times their memory, and half of a short query's time to clear it.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+    match run(&Arguments::parse().command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+            // The reader of standard error may be gone.
+            let _ = write!(std::io::stderr(), "sediment-fleet: error: {error}\n{hint}");
+            ExitCode::from(if error.code() == ErrorCode::Usage { 2 } else { 1 })
         }
     }
-}
-
-fn day(text: &str) -> std::result::Result<Day, String> {
-    Day::parse(text).map_err(|error| error.to_string())
 }
 
 /// Runs async work to its end.
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|error| sediment_core::Error::new(sediment_core::ErrorCode::Io, error.to_string()))?;
-    runtime.block_on(work)
+    let runtime = tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build();
+    runtime.io()?.block_on(work)
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
-    let is_reading = matches!(
-        arguments.command,
-        Command::Merge(_)
-            | Command::Coverage(_)
-            | Command::Drift(_)
-            | Command::Outliers(_)
-            | Command::Files(_)
-    );
-    if !is_reading {
+fn run(command: &Command) -> Result<u8> {
+    use Command::{Coverage, Drift, Files, Merge, Outliers};
+    if !matches!(command, Merge(_) | Coverage(_) | Drift(_) | Outliers(_) | Files { .. }) {
         // Only its user may read the files that it writes.
         umask(Mode::S_IRWXG | Mode::S_IRWXO);
     }
-    match &arguments.command {
+    match command {
         Command::Ingest(options) => ingest::run(options)?,
-        Command::Merge(options) => block_on(queries::merge(options))?,
-        Command::Coverage(options) => block_on(queries::coverage(options))?,
-        Command::Drift(options) => block_on(queries::drift(options))?,
-        Command::Outliers(options) => block_on(queries::outliers(options))?,
-        Command::Serve(options) => serve::run(options)?,
-        Command::Token(options) => serve::token(options)?,
-        Command::Fsck(options) => return block_on(fsck(options)),
-        Command::Forget(options) => forget_all(options)?,
-        Command::Compact(options) => {
-            let done = block_on(compact(&options.dataset, options.files))?;
-            println!("joined {} files", done.files);
+        Merge(options) => block_on(queries::merge(options))?,
+        Coverage(source) => block_on(queries::coverage(source))?,
+        Drift(options) => block_on(queries::drift(options))?,
+        Outliers(options) => block_on(queries::outliers(options))?,
+        Command::Serve(settings) => server::serve(settings, |address| {
+            let mut output = std::io::stdout().lock();
+            let _ = writeln!(output, "listening at http://{address}").and_then(|()| output.flush());
+        })?,
+        Command::Token(options) => token::run(options)?,
+        Command::Fsck { dataset } => {
+            let checked = block_on(check(dataset))?;
+            checked.faults.iter().for_each(|fault| println!("fault: {fault}"));
+            println!("{} files sound, {} faults", checked.sound, checked.faults.len());
+            return Ok(if checked.faults.is_empty() { 0 } else { FAULTS });
         }
-        Command::Vacuum(options) => {
-            println!("removed {} files", block_on(vacuum(&options.dataset, options.retention))?);
+        Command::Forget { dataset, what, log } => forget_all(dataset, what, log.clone())?,
+        Command::Compact { dataset, files } => {
+            println!("joined {} files", block_on(compact(dataset, *files))?);
         }
-        Command::Files(options) => block_on(files(options))?,
+        Command::Vacuum { dataset, retention } => {
+            println!("removed {} files", block_on(vacuum(dataset, *retention))?);
+        }
+        Files { dataset, table, selection } => block_on(files(dataset, table, selection))?,
         #[cfg(feature = "cluster")]
-        Command::Scheduler(options) => cluster::scheduler(options)?,
+        Command::Scheduler(settings) => block_on(crate::cluster::schedule(settings))?,
         #[cfg(feature = "cluster")]
-        Command::Executor(options) => cluster::executor(options)?,
+        Command::Executor(settings) => block_on(crate::cluster::execute(settings))?,
     }
     Ok(0)
 }
 
 /// Removes submissions from the dataset, and a submitter's records from the log of an intake.
-fn forget_all(options: &ForgetOptions) -> Result<()> {
-    let what = Forgotten { submitter: options.submitter.clone(), before: options.before };
-    let log = match &options.log {
-        Some(log) => Some(log.clone()),
-        None if options.dataset.starts_with("s3://") => None,
-        None => Some(PathBuf::from(&options.dataset).join("log")),
-    };
+fn forget_all(dataset: &str, what: &Forgotten, log: Option<PathBuf>) -> Result<()> {
+    let log = log.or_else(|| log::folder_of(dataset));
     let mut of_log = 0;
     // The log comes first, because its records would otherwise be added after the removal.
     if let (Some(submitter), None, Some(log)) = (&what.submitter, what.before, log) {
         of_log = log::forget(&log, submitter)?;
     }
-    let done = match block_on(forget(&options.dataset, &what)) {
+    let done = match block_on(forget(dataset, what)) {
         Err(error) if of_log > 0 && error.code() == ErrorCode::NotFound => Rewritten::default(),
         done => done?,
     };
@@ -219,23 +175,14 @@ fn forget_all(options: &ForgetOptions) -> Result<()> {
     Ok(())
 }
 
-async fn fsck(options: &FsckOptions) -> Result<u8> {
-    let checked = check(&options.dataset).await?;
-    for fault in &checked.faults {
-        println!("fault: {fault}");
-    }
-    println!("{} files sound, {} faults", checked.sound, checked.faults.len());
-    Ok(if checked.faults.is_empty() { 0 } else { FAULTS })
-}
-
-async fn files(options: &FilesOptions) -> Result<()> {
-    let table = Table::ALL.into_iter().find(|table| table.name() == options.table).ok_or_else(|| {
-        sediment_core::Error::new(sediment_core::ErrorCode::Usage, "there is no table with this name")
-            .with_found(options.table.as_bytes())
+async fn files(dataset: &str, table: &str, selection: &Selection) -> Result<()> {
+    let table = Table::ALL.into_iter().find(|known| known.name() == table).ok_or_else(|| {
+        Error::new(ErrorCode::Usage, "there is no table with this name")
+            .with_found(table.as_bytes())
             .with_hint("tables are facts, blocks, submissions, subjects and submitters")
     })?;
-    let dataset = Dataset::open(&options.dataset).await?;
-    for file in dataset.files(table, &options.selection.selection()) {
+    let dataset = Dataset::open(dataset).await?;
+    for file in dataset.files(table, selection) {
         println!("{}", dataset.store.for_programs(&file.name));
     }
     Ok(())

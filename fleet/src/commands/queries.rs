@@ -1,120 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `merge`, `coverage`, `drift` and `outliers`.
 
-use super::SelectionOptions;
+use crate::dataset::submissions::Submissions;
+use crate::dataset::{Dataset, Selection};
+use crate::errors::{Context as _, write_file};
+use crate::query::engine::{Engine, EngineOptions};
+use crate::query::merge::{Query, explain};
+use crate::query::policy::Policy;
+use crate::query::views;
 use clap::Args;
+use sediment_core::Result;
 use sediment_core::escape::terminal;
-use sediment_core::profile::merge::Weight;
 use sediment_core::profile::text;
-use sediment_core::{Error, ErrorCode, Result};
-use sediment_fleet::dataset::Dataset;
-use sediment_fleet::dataset::submissions::Submissions;
-use sediment_fleet::day::Day;
-use sediment_fleet::query::engine::{Engine, Limits};
-use sediment_fleet::query::merge as merging;
-use sediment_fleet::query::policy::Policy;
-use sediment_fleet::query::views;
-use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-
-/// Limits of the query engine.
-#[derive(Debug, Args)]
-struct EngineOptions {
-    /// Memory of the query engine in MiB; further data is spilled to disk
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
-    memory: usize,
-    /// Folder for spilled data [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    spill: Option<PathBuf>,
-    /// Number of threads [default: number of processors]
-    #[arg(long, value_name = "COUNT")]
-    threads: Option<usize>,
-    /// Scheduler of a cluster that runs the query, in one task for each thread [default: this process runs the query]
-    #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "HOST:PORT")]
-    cluster: Option<String>,
-    /// Send a query again if the cluster has not answered after this number of seconds, for example because an executor died; three attempts in all
-    #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-    retry_after: u64,
-}
-
-impl EngineOptions {
-    fn engine(&self, dataset: &Dataset) -> Result<Engine> {
-        #[cfg(feature = "cluster")]
-        if let Some(scheduler) = &self.cluster {
-            let tasks = self.threads.unwrap_or(Limits::default().threads);
-            let retry_after = std::time::Duration::from_secs(self.retry_after);
-            return sediment_fleet::cluster::connect(scheduler, tasks, &dataset.store, retry_after);
-        }
-        let limits = Limits {
-            memory: self.memory << 20,
-            spill: self.spill.clone(),
-            threads: self.threads.unwrap_or(Limits::default().threads),
-        };
-        Engine::embedded(&limits, &dataset.store)
-    }
-}
-
-/// Selection and weights of submissions.
-#[derive(Debug, Args)]
-struct PolicyOptions {
-    /// Give all recordings the same weight, like `sediment merge` [default: all submitters have the same weight, once for each version]
-    #[arg(long)]
-    by_recordings: bool,
-    /// Weight of a version; repeatable [default: 1]
-    #[arg(long = "weigh-version", value_name = "VERSION=WEIGHT", value_parser = weighed)]
-    weigh_versions: Vec<(String, Weight)>,
-    /// Weight of a host class; repeatable [default: 1]
-    #[arg(long = "weigh-host-class", value_name = "CLASS=WEIGHT", value_parser = weighed)]
-    weigh_host_classes: Vec<(String, Weight)>,
-    /// Halve the weight of a submission after this number of days [default: age does not matter]
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
-    half_life: Option<u32>,
-    /// Day from which ages are counted [default: the newest selected day]
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::day)]
-    until: Option<Day>,
-    /// Count at most this number of recordings of each submitter, the newest [default: all]
-    #[arg(long, value_name = "COUNT")]
-    cap: Option<u32>,
-    /// Count at most this number of recordings of each class of hosts, the newest [default: all]
-    #[arg(long, value_name = "COUNT")]
-    cap_host_class: Option<u32>,
-    /// Skip functions that fewer submitters executed
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    min_submitters: u32,
-}
-
-impl PolicyOptions {
-    fn policy(&self) -> Policy {
-        let map = |list: &[(String, Weight)]| list.iter().cloned().collect::<BTreeMap<_, _>>();
-        Policy {
-            by_recordings: self.by_recordings,
-            versions: map(&self.weigh_versions),
-            host_classes: map(&self.weigh_host_classes),
-            half_life: self.half_life,
-            until: self.until,
-            cap_submitter: self.cap,
-            cap_host_class: self.cap_host_class,
-            min_submitters: self.min_submitters,
-        }
-    }
-}
-
-fn weighed(text: &str) -> std::result::Result<(String, Weight), String> {
-    let (name, weight) = text.rsplit_once('=').ok_or("no `=` in it")?;
-    Ok((name.to_owned(), Weight::parse(weight).map_err(|error| error.to_string())?))
-}
+use std::path::PathBuf;
 
 /// A dataset, the selected part of it, and the engine that reads it.
 #[derive(Debug, Args)]
-struct Source {
+pub(super) struct Source {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
     #[command(flatten)]
-    selection: SelectionOptions,
+    selection: Selection,
     #[command(flatten)]
     engine: EngineOptions,
 }
@@ -122,13 +28,13 @@ struct Source {
 impl Source {
     async fn open(&self) -> Result<(Dataset, Engine)> {
         let dataset = Dataset::open(&self.dataset).await?;
-        let engine = self.engine.engine(&dataset)?;
+        let engine = self.engine.engine(&dataset.store)?;
         Ok((dataset, engine))
     }
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct MergeOptions {
+pub(super) struct MergeOptions {
     #[command(flatten)]
     source: Source,
     /// File to write
@@ -138,27 +44,21 @@ pub(crate) struct MergeOptions {
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
-    policy: PolicyOptions,
+    policy: Policy,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CoverageOptions {
-    #[command(flatten)]
-    source: Source,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DriftOptions {
+pub(super) struct DriftOptions {
     #[command(flatten)]
     source: Source,
     /// Shipped profile
     shipped: PathBuf,
     #[command(flatten)]
-    policy: PolicyOptions,
+    policy: Policy,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct OutlierOptions {
+pub(super) struct OutlierOptions {
     #[command(flatten)]
     source: Source,
     /// Number of submitters to list
@@ -166,16 +66,17 @@ pub(crate) struct OutlierOptions {
     most: usize,
 }
 
-pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
+pub(super) async fn merge(options: &MergeOptions) -> Result<()> {
     let (dataset, engine) = options.source.open().await?;
-    let (selection, policy) = (options.source.selection.selection(), options.policy.policy());
+    let (selection, policy) = (&options.source.selection, &options.policy);
+    let query = Query { dataset: &dataset, engine: &engine, selection, policy };
     if options.explain {
-        println!("{}", merging::explain(&dataset, &engine, &selection, &policy).await?);
+        println!("{}", explain(query).await?);
         return Ok(());
     }
-    let merged = merging::merge(&dataset, &engine, &selection, &policy).await?;
+    let merged = crate::query::merge::merge(query).await?;
     let Some(output) = &options.output else { return Ok(()) };
-    write(output, text::print(&merged.profile).as_bytes())?;
+    write_file(output, text::print(&merged.profile).as_bytes())?;
     println!(
         "merged {} submissions: {} functions, {} edges -> {}",
         merged.submissions,
@@ -187,23 +88,20 @@ pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
         println!("skipped by caps: {} submissions", merged.capped);
     }
     if merged.rare > 0 {
-        println!(
-            "skipped {} functions of fewer than {} submitters",
-            merged.rare, options.policy.min_submitters
-        );
+        println!("skipped {} functions of fewer than {} submitters", merged.rare, policy.min_submitters);
     }
     for line in &merged.aside {
         println!("set aside {line}");
     }
-    if merged.classes.len() > 1 {
-        println!("weight classes: {}", merged.classes.len());
+    if merged.classes > 1 {
+        println!("weight classes: {}", merged.classes);
     }
     Ok(())
 }
 
-pub(crate) async fn coverage(options: &CoverageOptions) -> Result<()> {
-    let dataset = Dataset::open(&options.source.dataset).await?;
-    let submissions = Submissions::of(&dataset, &options.source.selection.selection()).await?;
+pub(super) async fn coverage(source: &Source) -> Result<()> {
+    let dataset = Dataset::open(&source.dataset).await?;
+    let submissions = Submissions::of(&dataset, &source.selection).await?;
     println!("package\tversion\tsubmissions\tsubmitters\thost classes\trecordings\tfirst day\tlast day");
     for found in views::coverage(&submissions) {
         println!(
@@ -221,20 +119,15 @@ pub(crate) async fn coverage(options: &CoverageOptions) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
-    let name = options.shipped.display().to_string();
-    let bytes = std::fs::read(&options.shipped)
-        .map_err(|error| Error::new(ErrorCode::Io, error.to_string()).with_input(name.clone()))?;
-    let (shipped, _skipped) = text::parse(&bytes).map_err(|error| error.with_input(name))?;
+pub(super) async fn drift(options: &DriftOptions) -> Result<()> {
+    let bytes = std::fs::read(&options.shipped).at(&options.shipped)?;
+    let shipped = text::parse(&bytes);
+    let (shipped, _skipped) =
+        shipped.map_err(|error| error.with_input(options.shipped.display().to_string()))?;
     let (dataset, engine) = options.source.open().await?;
-    let found = views::drift(
-        &dataset,
-        &engine,
-        &options.source.selection.selection(),
-        &options.policy.policy(),
-        &shipped,
-    )
-    .await?;
+    let (selection, policy) = (&options.source.selection, &options.policy);
+    let query = Query { dataset: &dataset, engine: &engine, selection, policy };
+    let found = views::drift(query, &shipped).await?;
     let percent = |parts: u64| format!("{:.1} %", parts as f64 / 10_000.0);
     println!("submissions compared: {}", found.submissions);
     println!("agreement: {}", found.agreement.map_or("unknown".to_owned(), percent));
@@ -249,9 +142,9 @@ pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
+pub(super) async fn outliers(options: &OutlierOptions) -> Result<()> {
     let (dataset, engine) = options.source.open().await?;
-    let found = views::outliers(&dataset, &engine, &options.source.selection.selection()).await?;
+    let found = views::outliers(&dataset, &engine, &options.source.selection).await?;
     println!("submitter\tagreement\tshare of all calls\tmark");
     for outlier in found.iter().take(options.most) {
         println!(
@@ -263,19 +156,4 @@ pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Writes a file completely or not at all.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The permissions of a new file, by the umask of the process.
-    let mode = std::fs::Permissions::from_mode(0o666);
-    let written = tempfile::Builder::new().permissions(mode).tempfile_in(folder).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)
-    });
-    written
-        .map(drop)
-        .map_err(|error| Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string()))
 }

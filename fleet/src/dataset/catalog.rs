@@ -5,12 +5,15 @@
 //! A commit adds one new file to the log, completely or not at all. If two writers try the same commit, the store decides which one succeeds.
 
 use super::store::Store;
-use super::tables::{self, DIGEST, WEIGHT};
-use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef};
+use super::tables;
+use crate::day::since_1970;
+use crate::errors::Context as _;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use deltalake_core::kernel::engine::arrow_conversion::TryIntoKernel as _;
 use deltalake_core::kernel::transaction::{
     CommitBuilder, CommitProperties, TableReference, TransactionError,
 };
-use deltalake_core::kernel::{Action, Add, DataType, PrimitiveType, Remove, StructField, Transaction};
+use deltalake_core::kernel::{Action, Add, Remove, StructField, Transaction};
 use deltalake_core::logstore::{StorageConfig, default_logstore};
 use deltalake_core::operations::create::CreateBuilder;
 use deltalake_core::operations::vacuum::VacuumMode;
@@ -20,47 +23,46 @@ use object_store::prefix::PrefixStore;
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Version of the columns and names that this program writes, and the newest version that it reads. Earlier versions had no Delta log.
-pub const SCHEMA: u32 = 3;
+pub(crate) const SCHEMA: u32 = 3;
 
 /// Properties of the table of submissions.
-pub const PROPERTY_SCHEMA: &str = "sediment.schema";
+pub(crate) const PROPERTY_SCHEMA: &str = "sediment.schema";
 /// Random text that identifies a dataset.
-pub const PROPERTY_DATASET: &str = "sediment.dataset";
+pub(crate) const PROPERTY_DATASET: &str = "sediment.dataset";
 /// Digest of that text with the secret of the dataset's keys.
-pub const PROPERTY_CHECK: &str = "sediment.check";
+pub(crate) const PROPERTY_CHECK: &str = "sediment.check";
 
 /// Number in commits of submissions: how often names were forgotten. A writer that began before the last time cannot commit.
-pub const FORGOTTEN: &str = "sediment-forgotten";
+pub(crate) const FORGOTTEN: &str = "sediment-forgotten";
+
+/// Maximum number of attempts of a commit, if other writers come first.
+pub(super) const TRIES: usize = 1000;
 
 /// Partition column of the tables: the commit that wrote a file.
-pub const BATCH: &str = "batch";
+pub(crate) const BATCH: &str = "batch";
 
 /// A table of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
+pub(crate) enum Table {
     /// Functions, calls and affinity of each submission.
     Facts,
-    /// Counts inside functions, summed by build, submitter and day.
+    /// Counts inside functions.
     Blocks,
     /// One row for each submission.
     Submissions,
-    /// Subjects by number.
     Subjects,
-    /// Submitters by number.
     Submitters,
 }
 
 impl Table {
     /// All tables. The table of submissions is the last, because its existence means that the dataset exists.
-    pub const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::Facts, Self::Blocks, Self::Subjects, Self::Submitters, Self::Submissions];
 
     /// Name of the table, and of its folder.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Facts => "facts",
             Self::Blocks => "blocks",
@@ -71,8 +73,7 @@ impl Table {
     }
 
     /// Columns of the table's files.
-    #[must_use]
-    pub fn schema(self) -> SchemaRef {
+    pub(crate) fn schema(self) -> SchemaRef {
         match self {
             Self::Facts | Self::Blocks => tables::facts_schema(),
             Self::Submissions => tables::submissions_schema(),
@@ -87,41 +88,33 @@ impl Table {
 }
 
 /// A file of a table.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct File {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct File {
     /// Name, relative to the root of the dataset.
-    pub name: String,
+    pub(crate) name: String,
     /// Commit that wrote the file; none for subjects and submitters.
-    pub batch: Option<String>,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// Number of rows.
-    pub rows: u64,
+    pub(crate) batch: Option<String>,
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
     /// Time of the commit, in milliseconds since 1970.
-    pub written: i64,
+    pub(crate) written: i64,
 }
 
 impl File {
-    /// Part of the name between slashes, without the suffix.
-    #[must_use]
-    pub fn stem(&self) -> &str {
-        let last = self.name.rsplit('/').next().unwrap_or_default();
-        last.strip_suffix(".parquet").unwrap_or(last)
+    pub(crate) fn stem(&self) -> &str {
+        stem(&self.name)
     }
 }
 
-/// Result of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Committed {
-    /// The commit is in the log.
-    Done,
-    /// Another writer came first. The log is now at its newest state, which does not contain this commit.
-    Conflict,
+/// Last part of a file's name, without the suffix.
+fn stem(name: &str) -> &str {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    last.strip_suffix(".parquet").unwrap_or(last)
 }
 
 /// The log of a table, at one of its versions.
 #[derive(Clone)]
-pub struct Log {
+pub(crate) struct Log {
     table: Table,
     store: Store,
     delta: DeltaTable,
@@ -135,10 +128,7 @@ impl std::fmt::Debug for Log {
 
 impl Log {
     /// Newest state of a table's log; `None` if there is no log.
-    ///
-    /// # Errors
-    /// Fails if the store fails or the log is damaged.
-    pub async fn open(store: &Store, table: Table) -> Result<Option<Self>> {
+    pub(crate) async fn open(store: &Store, table: Table) -> Result<Option<Self>> {
         let mut log = Self::unloaded(store, table)?;
         // Delta reports a missing folder as an error.
         if store.folder().is_some_and(|folder| !folder.join(table.name()).join("_delta_log").is_dir()) {
@@ -161,14 +151,9 @@ impl Log {
     }
 
     /// Makes the log of an empty table, unless there is a log.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn create(store: &Store, table: Table, properties: &[(&str, String)]) -> Result<Self> {
+    pub(crate) async fn create(store: &Store, table: Table, properties: &[(&str, String)]) -> Result<()> {
         let new = Self::unloaded(store, table)?;
-        let schema = table.schema();
-        let mut columns: Vec<StructField> =
-            schema.fields().iter().map(|field| column(field.name(), field.data_type())).collect();
+        let mut columns = delta_columns(table.schema().fields())?;
         let mut create = CreateBuilder::new()
             .with_log_store(new.delta.log_store())
             .with_table_name(table.name())
@@ -181,42 +166,32 @@ impl Log {
             ])
             .with_configuration(properties.iter().map(|(key, value)| (*key, Some(value.clone()))));
         if table.has_batches() {
-            columns.push(column(BATCH, &ArrowType::Utf8));
+            columns.extend(delta_columns(&[FieldRef::new(Field::new(BATCH, DataType::Utf8, true))])?);
             create = create.with_partition_columns([BATCH]);
         }
         let made = create.with_columns(columns).await;
         new.settle(0)?;
         match made {
-            Ok(delta) => Ok(Self { delta, ..new }),
-            // Perhaps another program made it at this moment; otherwise opening it reports the reason.
-            Err(error) => match Self::open(store, table).await? {
-                Some(log) => Ok(log),
-                None => Err(new.failed(&error)),
-            },
+            // Otherwise another program made it at this moment.
+            Err(error) if Self::open(store, table).await?.is_none() => Err(new.failed(&error)),
+            _ => Ok(()),
         }
     }
 
     /// Updates to the newest state.
-    ///
-    /// # Errors
-    /// Fails if the store fails or the log is damaged.
-    pub async fn refresh(&mut self) -> Result<()> {
+    pub(crate) async fn refresh(&mut self) -> Result<()> {
         let done = self.delta.update_state().await;
         done.map_err(|error| self.failed(&error))
     }
 
     /// Adds columns that this program uses and a table of an earlier version lacks. They are null in the table's files.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn evolve(&mut self) -> Result<()> {
+    pub(crate) async fn evolve(&mut self) -> Result<()> {
         loop {
             let Some(state) = &self.delta.state else { return Ok(()) };
             let known = state.schema();
             let schema = self.table.schema();
             let missing = schema.fields().iter().filter(|field| known.field(field.name()).is_none());
-            let missing: Vec<StructField> =
-                missing.map(|field| column(field.name(), field.data_type())).collect();
+            let missing = delta_columns(missing)?;
             if missing.is_empty() {
                 return Ok(());
             }
@@ -234,38 +209,32 @@ impl Log {
     }
 
     /// Version number of the state.
-    #[must_use]
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.delta.version().unwrap_or(0)
     }
 
     /// A property of the table.
-    #[must_use]
-    pub fn property(&self, name: &str) -> Option<String> {
+    pub(crate) fn property(&self, name: &str) -> Option<String> {
         let state = self.delta.state.as_ref()?;
         state.metadata().configuration().get(name).cloned()
     }
 
     /// The table's files, sorted by name.
-    #[must_use]
-    pub fn files(&self) -> Vec<File> {
+    pub(crate) fn files(&self) -> Vec<File> {
         let Some(state) = &self.delta.state else { return Vec::new() };
         let mut files: Vec<File> = state
             .log_data()
             .iter()
             .map(|view| {
                 let name = format!("{}/{}", self.table.name(), view.path());
-                let mut file = File {
+                let batch = stem(&name).split('-').next().filter(|_| self.table.has_batches());
+                File {
+                    batch: batch.map(str::to_owned),
                     name,
-                    batch: None,
                     bytes: u64::try_from(view.size()).unwrap_or(0),
                     rows: view.num_records().unwrap_or(0) as u64,
                     written: view.modification_time(),
-                };
-                if self.table.has_batches() {
-                    file.batch = file.stem().split('-').next().map(str::to_owned);
                 }
-                file
             })
             .collect();
         files.sort();
@@ -273,26 +242,21 @@ impl Log {
     }
 
     /// A number that commits store, by name.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn number(&self, name: &str) -> Result<Option<i64>> {
+    pub(crate) async fn number(&self, name: &str) -> Result<Option<i64>> {
         let Some(state) = &self.delta.state else { return Ok(None) };
         let log = self.delta.log_store();
         state.transaction_version(log.as_ref(), name).await.map_err(|error| self.failed(&error))
     }
 
-    /// Commits the next version: adds and removes files, and sets a number.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn commit(
+    /// Commits the next version: adds and removes files, and sets a number. `false`: another writer came first, and the log is now at its newest state,
+    /// which does not contain this commit.
+    pub(crate) async fn commit(
         &mut self,
         added: &[File],
         removed: &[File],
         number: Option<(&str, i64)>,
-    ) -> Result<Committed> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    ) -> Result<bool> {
+        let now = since_1970().as_millis() as i64;
         let mut actions: Vec<Action> =
             removed.iter().map(|file| Action::Remove(self.remove(file, now))).collect();
         actions.extend(added.iter().map(|file| Action::Add(self.add(file, now))));
@@ -312,7 +276,7 @@ impl Log {
                 let version = done.version();
                 self.delta.state = Some(done.snapshot());
                 self.settle(version)?;
-                Ok(Committed::Done)
+                Ok(true)
             }
             Err(error) => {
                 let before = self.version();
@@ -322,55 +286,41 @@ impl Log {
                 let is_there = |file: &File| files.iter().any(|known| known.name == file.name);
                 if !added.is_empty() && added.iter().all(is_there) {
                     (before + 1..=self.version()).try_for_each(|version| self.settle(version))?;
-                    return Ok(Committed::Done);
+                    return Ok(true);
                 }
-                if is_conflict(&error) { Ok(Committed::Conflict) } else { Err(self.failed(&error)) }
+                if is_conflict(&error) { Ok(false) } else { Err(self.failed(&error)) }
             }
         }
     }
 
     /// Adds and removes files, and repeats the commit if other writers come first. Ignores removals of files that do not exist.
-    ///
-    /// # Errors
-    /// Fails if the store fails, or if other writers always come first.
-    pub async fn commit_always(&mut self, added: &[File], removed: &[File]) -> Result<()> {
-        for _ in 0..1000 {
+    pub(crate) async fn commit_always(&mut self, added: &[File], removed: &[File]) -> Result<()> {
+        for _ in 0..TRIES {
             let files = self.files();
             let known = |file: &&File| files.iter().any(|known| known.name == file.name);
             let removed: Vec<File> = removed.iter().filter(known).cloned().collect();
             let added: Vec<File> = added.iter().filter(|file| !known(file)).cloned().collect();
-            if added.is_empty() && removed.is_empty() {
-                return Ok(());
-            }
-            if self.commit(&added, &removed, None).await? == Committed::Done {
+            if added.is_empty() && removed.is_empty() || self.commit(&added, &removed, None).await? {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
-            .with_input(self.table.name()))
+        Err(always_faster())
     }
 
     /// Increases a number that commits store, and repeats the commit if other writers come first.
-    ///
-    /// # Errors
-    /// Fails if the store fails, or if other writers always come first.
-    pub async fn count_up(&mut self, name: &str) -> Result<()> {
+    pub(crate) async fn count_up(&mut self, name: &str) -> Result<()> {
         let before = self.number(name).await?.unwrap_or(0);
-        for _ in 0..1000 {
+        for _ in 0..TRIES {
             let now = self.number(name).await?.unwrap_or(0);
-            if now > before || self.commit(&[], &[], Some((name, now + 1))).await? == Committed::Done {
+            if now > before || self.commit(&[], &[], Some((name, now + 1))).await? {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
-            .with_input(self.table.name()))
+        Err(always_faster())
     }
 
     /// Removes files that no state within the retention lists. With `all`, also removes files that no commit ever listed.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn vacuum(&mut self, hours: u32, all: bool) -> Result<usize> {
+    pub(crate) async fn vacuum(&mut self, hours: u32, all: bool) -> Result<usize> {
         let vacuum = self
             .delta
             .clone()
@@ -378,14 +328,10 @@ impl Log {
             .with_retention_period(chrono::Duration::hours(i64::from(hours)))
             .with_enforce_retention_duration(false)
             .with_mode(if all { VacuumMode::Full } else { VacuumMode::Lite });
-        match vacuum.await {
-            Ok((delta, done)) => {
-                self.delta = delta;
-                self.refresh().await?;
-                Ok(done.files_deleted.len())
-            }
-            Err(error) => Err(self.failed(&error)),
-        }
+        let (delta, done) = vacuum.await.map_err(|error| self.failed(&error))?;
+        self.delta = delta;
+        self.refresh().await?;
+        Ok(done.files_deleted.len())
     }
 
     fn add(&self, file: &File, now: i64) -> Add {
@@ -441,6 +387,11 @@ impl Log {
     }
 }
 
+pub(super) fn always_faster() -> Error {
+    Error::new(ErrorCode::Io, "the commit failed because other writers always came first")
+        .with_hint("try again")
+}
+
 fn is_conflict(error: &DeltaTableError) -> bool {
     matches!(
         error,
@@ -453,22 +404,14 @@ fn is_conflict(error: &DeltaTableError) -> bool {
     )
 }
 
-fn column(name: &str, of: &ArrowType) -> StructField {
-    let kind = match of {
-        ArrowType::Int32 => DataType::Primitive(PrimitiveType::Integer),
-        ArrowType::Int64 => DataType::Primitive(PrimitiveType::Long),
-        ArrowType::Boolean => DataType::Primitive(PrimitiveType::Boolean),
-        ArrowType::Date32 => DataType::Primitive(PrimitiveType::Date),
-        other if *other == DIGEST => DataType::decimal(38, 0).unwrap_or(DataType::LONG),
-        other if *other == WEIGHT => DataType::decimal(18, 0).unwrap_or(DataType::LONG),
-        _ => DataType::Primitive(PrimitiveType::String),
-    };
-    StructField::new(name, kind, true)
+/// Columns of a schema as Delta's; all can be null.
+fn delta_columns<'f>(fields: impl IntoIterator<Item = &'f FieldRef>) -> Result<Vec<StructField>> {
+    let column = |field: &FieldRef| (&field.as_ref().clone().with_nullable(true)).try_into_kernel().damaged();
+    fields.into_iter().map(column).collect()
 }
 
 /// Files of facts and blocks, by the commit that wrote them.
-#[must_use]
-pub fn by_batch(files: Vec<File>) -> BTreeMap<String, Vec<File>> {
+pub(crate) fn by_batch(files: Vec<File>) -> BTreeMap<String, Vec<File>> {
     let mut batches: BTreeMap<String, Vec<File>> = BTreeMap::new();
     for file in files {
         batches.entry(file.batch.clone().unwrap_or_default()).or_default().push(file);

@@ -7,30 +7,25 @@ use super::{Dataset, each_batch, tables};
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::datatypes::Int32Type;
 use sediment_core::Result;
-use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
 
 /// Result of a check.
 #[derive(Debug, Default)]
-pub struct Checked {
-    /// Number of files without errors.
-    pub sound: usize,
+pub(crate) struct Checked {
+    pub(crate) sound: usize,
     /// Errors, one on each line.
-    pub faults: Vec<String>,
+    pub(crate) faults: Vec<String>,
 }
 
 /// Reads all files of a dataset's newest snapshot.
-///
-/// # Errors
-/// Fails if there is no dataset, or if its logs are damaged.
-pub async fn check(place: &str) -> Result<Checked> {
+pub(crate) async fn check(place: &str) -> Result<Checked> {
     let dataset = Dataset::open(place).await?;
     let mut checked = Checked::default();
     let mut identities = HashSet::new();
     let (mut names, mut next) = (Names::default(), 0);
-    for file in Table::ALL.iter().flat_map(|table| dataset.of(*table).iter().map(move |file| (*table, file)))
+    for (table, file) in
+        Table::ALL.into_iter().flat_map(|table| dataset.of(table).iter().map(move |file| (table, file)))
     {
-        let (table, file) = file;
         let (before, mut rows) = (checked.faults.len(), 0);
         let (faults, schema) = (&mut checked.faults, table.schema());
         let read = each_batch(&dataset.store, file, &schema, None, |batch| {
@@ -65,10 +60,4 @@ pub async fn check(place: &str) -> Result<Checked> {
         checked.sound += usize::from(checked.faults.len() == before);
     }
     Ok(checked)
-}
-
-/// SHA-256 in hexadecimal digits.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,24 +2,22 @@
 //! [`Contents`]: the rows of a submission, with its own numbers for functions, details and build-ids. It does not depend on a dataset, so other threads
 //! than the writer's can make it, and the intake's log stores it.
 
-use super::dictionary::spell;
-use crate::submission::{Submission, Sums};
+use super::dictionary::{Words, spell};
+use crate::errors::damaged;
+use crate::submission::Submission;
 use prost::Message as _;
+use sediment_core::Result;
 use sediment_core::profile::Profile;
 use sediment_core::profile::rows::{ProfileRow, RowKind};
-use sediment_core::{Error, ErrorCode, Result};
 use std::collections::HashMap;
 
-/// A submission for a writer. The rows are columns of equal length; a number is 0 if a row does not have it, else one more than the value.
+/// What a submission says about itself: the row of the table of submissions, without origin.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Contents {
-    /// Name of the package.
+pub(crate) struct Head {
     #[prost(string, tag = "1")]
-    pub package: String,
-    /// Its version.
+    pub(crate) package: String,
     #[prost(string, tag = "2")]
-    pub version: String,
-    /// Architectures.
+    pub(super) version: String,
     #[prost(string, tag = "3")]
     pub(super) arch: String,
     /// Recorders.
@@ -32,14 +30,21 @@ pub struct Contents {
     #[prost(int64, tag = "6")]
     pub(super) inputs: i64,
     /// Sums of calls, affinities, samples and counts of blocks.
-    #[prost(uint64, repeated, tag = "7")]
-    sums: Vec<u64>,
+    #[prost(int64, repeated, tag = "7")]
+    pub(super) sums: Vec<i64>,
     /// Unit of its block counts, if it has any.
     #[prost(string, optional, tag = "8")]
     pub(super) block_unit: Option<String>,
     /// Builds of libraries that have functions without names (addresses only), as a JSON object; `None` without such functions.
     #[prost(string, optional, tag = "9")]
     pub(super) nameless: Option<String>,
+}
+
+/// A submission for a writer. The rows are columns of equal length; a number is 0 if a row does not have it, else one more than the value.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Contents {
+    #[prost(message, required, tag = "1")]
+    pub(crate) head: Head,
     /// Functions, in the spelling of [`spell`].
     #[prost(string, repeated, tag = "10")]
     pub(super) functions: Vec<String>,
@@ -84,7 +89,6 @@ pub(super) struct ContentsRow {
 
 impl Contents {
     /// Takes the rows of a submission.
-    #[must_use]
     pub fn new(submission: Submission) -> Self {
         let Submission { profile, rows, package, version, sums, .. } = submission;
         let joined = |words: &mut dyn Iterator<Item = &String>| {
@@ -95,9 +99,14 @@ impl Contents {
         // Each function has a row, in the order of their indexes.
         let functions = rows.iter().filter(|row| row.kind == RowKind::Function);
         let keys = || functions.clone().filter_map(|row| Some(profile.key(row.function?)));
-        let mut build_ids = BuildIds::of(&profile);
-        let of_functions: Vec<Option<u32>> = keys().map(|key| build_ids.number(key.dso.as_deref())).collect();
-        let mut contents = Self {
+        let mut build_ids = Words::default();
+        let builds =
+            profile.dsos().iter().filter_map(|(label, facts)| Some((label, facts.build_id.as_ref()?)));
+        let builds: HashMap<&str, u32> =
+            builds.map(|(label, id)| (label.as_str(), build_ids.number(id))).collect();
+        let of_functions: Vec<Option<u32>> =
+            keys().map(|key| builds.get(key.dso.as_deref()?).copied()).collect();
+        let head = Head {
             package,
             version,
             arch: joined(&mut profile.arch.iter()),
@@ -105,21 +114,22 @@ impl Contents {
             total: number_of(RowKind::Total),
             inputs: number_of(RowKind::Inputs),
             // Cannot overflow: numbers of a submission are below LARGEST_NUMBER.
-            sums: [sums.calls, sums.near, sums.samples, sums.blocks].map(|sum| sum as u64).to_vec(),
+            sums: [sums.calls, sums.near, sums.samples, sums.blocks].map(|sum| sum as i64).to_vec(),
             block_unit: row_of(RowKind::BlocksTotal).map(|row| row.detail.clone()),
             nameless: nameless(&profile),
-            functions: keys().map(spell).collect(),
-            build_ids: build_ids.all,
+        };
+        let functions = keys().map(spell).collect();
+        let mut contents = Self {
+            head,
+            functions,
+            build_ids: build_ids.iter().map(str::to_owned).collect(),
             ..Self::default()
         };
         // Both would take much memory together.
         drop(profile);
-        let mut details: HashMap<String, u32> = HashMap::new();
+        let mut details = Words::default();
         for ProfileRow { kind, function, callee, detail, weight, first } in rows {
-            let detail = (!detail.is_empty()).then(|| {
-                let next = details.len() as u32;
-                *details.entry(detail).or_insert(next)
-            });
+            let detail = (!detail.is_empty()).then(|| details.number(&detail));
             let [function, callee] = [function, callee].map(|index| Some(index?.index() as u32));
             contents.kind.push(RowKind::ALL.iter().position(|(known, _)| *known == kind).unwrap_or(0) as u8);
             contents.function.push(function.map_or(0, |at| at + 1));
@@ -130,38 +140,22 @@ impl Contents {
             let build_id = function.and_then(|at| of_functions.get(at as usize).copied().flatten());
             contents.build_id.push(build_id.map_or(0, |at| at + 1));
         }
-        let mut in_order: Vec<(u32, String)> =
-            details.into_iter().map(|(detail, number)| (number, detail)).collect();
-        in_order.sort_unstable();
-        contents.details = in_order.into_iter().map(|(_, detail)| detail).collect();
+        contents.details = details.iter().map(str::to_owned).collect();
         contents
     }
 
     /// The contents from bytes.
-    ///
-    /// # Errors
-    /// Fails if the bytes are not contents.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let damaged = |error: &dyn std::fmt::Display| {
-            Error::new(ErrorCode::Damaged, format!("not the rows of a submission: {error}"))
-        };
-        let contents = Self::decode(bytes).map_err(|error| damaged(&error))?;
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let contents =
+            Self::decode(bytes).map_err(|error| damaged(format!("not the rows of a submission: {error}")))?;
         let Self { kind, function, callee, detail, weight, first, build_id, .. } = &contents;
         let lengths = [function.len(), callee.len(), detail.len(), weight.len(), first.len(), build_id.len()];
         if lengths.iter().any(|length| *length != kind.len()) {
-            Err(damaged(&"columns of different lengths"))
-        } else {
-            Ok(contents)
+            return Err(damaged("not the rows of a submission: columns of different lengths"));
         }
+        Ok(contents)
     }
 
-    /// Sums of the counted events.
-    pub(super) fn sums(&self) -> Sums {
-        let sum = |at: usize| u128::from(self.sums.get(at).copied().unwrap_or(0));
-        Sums { calls: sum(0), near: sum(1), samples: sum(2), blocks: sum(3) }
-    }
-
-    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.kind.len()
     }
@@ -192,37 +186,4 @@ fn nameless(profile: &Profile) -> Option<String> {
         .map(|(label, facts)| (label.clone(), facts.build_id.clone().unwrap_or_default().into()))
         .collect();
     (!builds.is_empty()).then(|| serde_json::Value::Object(builds).to_string())
-}
-
-/// Build-ids of a profile's DSOs.
-struct BuildIds<'p> {
-    profile: &'p Profile,
-    /// The last label, with the number of its build-id, because functions of one DSO follow one another.
-    last: Option<(&'p str, Option<u32>)>,
-    all: Vec<String>,
-}
-
-impl<'p> BuildIds<'p> {
-    fn of(profile: &'p Profile) -> Self {
-        Self { profile, last: None, all: Vec::new() }
-    }
-
-    fn number(&mut self, label: Option<&'p str>) -> Option<u32> {
-        let label = label?;
-        if let Some((last, number)) = self.last
-            && last == label
-        {
-            return number;
-        }
-        let id = self.profile.dsos().get(label).and_then(|facts| facts.build_id.as_ref());
-        let number = id.map(|id| {
-            let known = self.all.iter().position(|known| known == id);
-            known.unwrap_or_else(|| {
-                self.all.push(id.clone());
-                self.all.len() - 1
-            }) as u32
-        });
-        self.last = Some((label, number));
-        number
-    }
 }

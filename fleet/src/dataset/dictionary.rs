@@ -5,27 +5,26 @@
 //! adds, and a query only the names of its result.
 
 use super::tables;
+use crate::errors::{Context as _, damaged};
 use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use indexmap::IndexSet;
+use sediment_core::Result;
 use sediment_core::profile::FunctionKey;
 use sediment_core::profile::rows::RowKind;
-use sediment_core::{Error, ErrorCode, Result};
-use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
 /// A subject, with the positions of its functions in the dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subject<'d> {
-    /// Its kind.
-    pub kind: RowKind,
+pub(crate) struct Subject<'d> {
+    pub(crate) kind: RowKind,
     /// The function, or the caller.
-    pub function: Option<u32>,
-    /// The callee.
-    pub callee: Option<u32>,
+    pub(crate) function: Option<u32>,
+    pub(crate) callee: Option<u32>,
     /// More marks that distinguish it from other subjects.
-    pub detail: &'d str,
+    pub(crate) detail: &'d str,
 }
 
 /// A subject in compact form, so that many fit the processor's cache: all parts are positions.
@@ -52,21 +51,20 @@ impl SubjectKey {
     }
 }
 
-/// The name of a function.
+/// The name of a function, its library and its source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FunctionName<'d> {
     /// Label of its library.
-    pub dso: Option<&'d str>,
+    pub(crate) dso: Option<&'d str>,
     /// Its own name.
     pub name: &'d str,
     /// Its source file.
-    pub file: Option<&'d str>,
+    pub(crate) file: Option<&'d str>,
 }
 
 impl FunctionName<'_> {
     /// The name in the spelling of profiles.
-    #[must_use]
-    pub fn key(&self) -> FunctionKey {
+    pub(crate) fn key(&self) -> FunctionKey {
         let Self { dso, name, file } = *self;
         FunctionKey { dso: dso.map(str::to_owned), name: name.to_owned(), file: file.map(str::to_owned) }
     }
@@ -96,56 +94,29 @@ fn spelled(text: &str) -> FunctionName<'_> {
     FunctionName { dso: dso.strip_prefix('\u{1}'), name, file: file.strip_prefix('\u{1}') }
 }
 
-/// Words by position. They are stored one after the other, because strangers may send millions.
-#[derive(Default)]
-pub(crate) struct Words {
-    text: String,
-    /// End offset of each word.
-    ends: Vec<usize>,
-    /// Hash and position of each word. The hash avoids most comparisons of words, which are far apart in memory.
-    table: HashTable<(u32, u32)>,
-    hashing: RandomState,
-}
-
-impl std::fmt::Debug for Words {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Words").field("count", &self.ends.len()).finish_non_exhaustive()
-    }
-}
+/// Words by position, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct Words(IndexSet<Box<str>, RandomState>);
 
 impl Words {
     pub(crate) fn get(&self, position: u32) -> Option<&str> {
-        word_of(&self.text, &self.ends, position)
+        self.0.get_index(position as usize).map(|word| &**word)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.0.len()
+    }
+
+    /// All words, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|word| &**word)
     }
 
     /// The position of a word; adds it if it is new.
     pub(crate) fn number(&mut self, word: &str) -> u32 {
-        let hash = self.hashing.hash_one(word);
-        let is_it = |(other, position): &(u32, u32)| {
-            *other == hash as u32 && word_of(&self.text, &self.ends, *position) == Some(word)
-        };
-        if let Some((_, position)) = self.table.find(hash, is_it) {
-            return *position;
-        }
-        let position = self.ends.len() as u32;
-        self.text.push_str(word);
-        self.ends.push(self.text.len());
-        let Self { text, ends, table, hashing } = self;
-        let again =
-            |(_, position): &(u32, u32)| hashing.hash_one(word_of(text, ends, *position).unwrap_or_default());
-        table.insert_unique(hash, (hash as u32, position), again);
-        position
+        let known = self.0.get_index_of(word);
+        known.unwrap_or_else(|| self.0.insert_full(word.into()).0) as u32
     }
-}
-
-fn word_of<'t>(text: &'t str, ends: &[usize], position: u32) -> Option<&'t str> {
-    let at = position as usize;
-    let begin = at.checked_sub(1).map_or(Some(0), |before| ends.get(before).copied())?;
-    text.get(begin..*ends.get(at)?)
 }
 
 /// Subjects by position, in the order in which they were added.
@@ -161,7 +132,6 @@ pub(super) struct SubjectDictionary {
 }
 
 impl SubjectDictionary {
-    /// Number of subjects.
     pub(super) fn len(&self) -> usize {
         self.subjects.len()
     }
@@ -214,15 +184,13 @@ impl SubjectDictionary {
 #[derive(Debug, Default)]
 pub struct Names {
     dictionary: SubjectDictionary,
-    positions: HashMap<i32, u32, RandomState>,
+    /// Positions by number; [`NONE`] for numbers that were not read.
+    positions: Vec<u32>,
 }
 
 impl Names {
     /// Reads rows of subjects.
-    ///
-    /// # Errors
-    /// Fails if a row is not a subject.
-    pub fn read(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn read(&mut self, batch: &RecordBatch) -> Result<()> {
         for (row, number) in batch.column(0).as_primitive::<Int32Type>().values().iter().enumerate() {
             let text = |column| tables::text_at(batch, column, row);
             let kind =
@@ -240,30 +208,26 @@ impl Names {
             let detail = text(8).filter(|detail| !detail.is_empty());
             let detail = detail.map(|detail| self.dictionary.details.number(detail));
             let position = self.dictionary.subject(SubjectKey::new(kind, function, callee, detail));
-            self.positions.insert(*number, position);
+            let at = usize::try_from(*number).damaged()?;
+            if self.positions.len() <= at {
+                self.positions.resize(at + 1, NONE);
+            }
+            self.positions[at] = position;
         }
         Ok(())
     }
 
     /// The subject with a number.
-    #[must_use]
-    pub fn subject_at(&self, number: i32) -> Option<Subject<'_>> {
-        self.dictionary.subject_at(*self.positions.get(&number)?)
+    pub(crate) fn subject_at(&self, number: i32) -> Option<Subject<'_>> {
+        self.dictionary.subject_at(*self.positions.get(number as usize)?)
     }
 
     /// The name of a function.
-    #[must_use]
     pub fn function_at(&self, position: u32) -> Option<FunctionName<'_>> {
         self.dictionary.functions.get(position).map(spelled)
     }
 
-    /// Number of functions.
-    #[must_use]
-    pub fn function_count(&self) -> usize {
+    pub(crate) fn function_count(&self) -> usize {
         self.dictionary.functions.len()
     }
-}
-
-fn damaged(message: &str) -> Error {
-    Error::new(ErrorCode::Damaged, message)
 }

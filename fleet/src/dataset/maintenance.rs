@@ -4,107 +4,82 @@
 //! Readers of earlier snapshots continue to read the old files, which are removed from the store after a retention time. Writers are not stopped: the
 //! writer whose commit comes second starts again from the new state.
 
-use super::catalog::{Committed, FORGOTTEN, File, Log, Table, by_batch};
+use super::catalog::{FORGOTTEN, File, Log, Table};
 use super::store::Store;
 use super::tables::{self, ParquetBytes};
-use super::{Dataset, Logs, each_batch, name_in_bucket, no_dataset, random, write, write_rows};
-use crate::day::Day;
+use super::{
+    ABANDONED, Dataset, Files, Logs, each_batch, name_in_bucket, name_of_submissions, random, write,
+};
+use crate::day::{Day, since_1970};
+use crate::errors::{Context as _, damaged};
 use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Date32Type, Int32Type};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Maximum bytes of batches that are combined, because the new files are in memory until they are complete.
 const JOINED: u64 = 64 << 20;
 /// Maximum number of names in files that are combined.
 const NAMES_JOINED: u64 = 1 << 20;
-/// Facts without submissions that are older than this belong to a writer that was ended.
-const ABANDONED: Duration = Duration::from_secs(3600);
-
-/// True if facts of this age will soon count as abandoned. Their submissions then come too late, for example after a suspend.
-pub(super) fn is_late(committed: SystemTime) -> bool {
-    committed.elapsed().is_ok_and(|elapsed| elapsed >= ABANDONED / 2)
-}
 
 /// Submissions to forget: those that meet all given conditions.
-#[derive(Debug, Clone, Default)]
-pub struct Forgotten {
-    /// Submissions of this submitter, by key.
-    pub submitter: Option<String>,
-    /// Submissions from before this day.
-    pub before: Option<Day>,
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Forgotten {
+    /// Key of the submitter, as `outliers` prints it [default: all submitters]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) submitter: Option<String>,
+    /// Only submissions from before this day [default: all days]
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) before: Option<Day>,
 }
 
 /// Sums of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rewritten {
-    /// Number of removed submissions.
-    pub submissions: u64,
+pub(crate) struct Rewritten {
+    pub(crate) submissions: u64,
     /// Number of removed rows, of all tables.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Number of replaced or removed files.
-    pub files: usize,
+    pub(crate) files: usize,
 }
 
-async fn open(place: &str) -> Result<Logs> {
-    // Does not make the dataset if it does not exist.
-    let store = Dataset::open(place).await?.store;
-    Logs::open(&store).await?.ok_or_else(|| no_dataset(place))
-}
-
-/// Combines small batches, if there are at least `files` of them, and small files of subjects and submitters.
-///
-/// # Errors
-/// Fails if the store fails.
-pub async fn compact(place: &str, files: usize) -> Result<Rewritten> {
-    let mut logs = open(place).await?;
-    let mut done = Rewritten::default();
+/// Combines small batches, if there are at least `files` of them, and small files of subjects and submitters. Returns the number of replaced files.
+pub(crate) async fn compact(place: &str, files: usize) -> Result<usize> {
+    let (mut logs, mut joined) = (Logs::open_existing(place).await?, 0);
     loop {
         let batches = small_batches(&logs);
         if batches.len() < files.max(2) {
             break;
         }
         match replace(&mut logs, &batches, None).await? {
-            Some(rewritten) => done.files += rewritten.files,
+            Some(rewritten) => joined += rewritten.files,
             // Another program combines them.
             None => break,
         }
     }
-    let store = logs.store.clone();
-    for (log, table) in [(&mut logs.subjects, Table::Subjects), (&mut logs.submitters, Table::Submitters)] {
-        done.files += join_numbers(log, table, &store, files).await?;
+    for table in [Table::Subjects, Table::Submitters] {
+        joined += join_numbers(&mut logs, table, files).await?;
     }
     remove_abandoned(&mut logs).await?;
-    Ok(done)
+    Ok(joined)
 }
 
 /// Removes files from the store that no snapshot of the last hours needs.
-///
-/// # Errors
-/// Fails if the store fails.
-pub async fn vacuum(place: &str, hours: u32) -> Result<usize> {
-    let mut logs = open(place).await?;
+pub(crate) async fn vacuum(place: &str, hours: u32) -> Result<usize> {
     let mut removed = 0;
     // A writer may be writing files that its next commit will list, so new files are kept for an hour.
     let all = hours >= 1;
-    for log in logs.all_mut() {
+    for log in Logs::open_existing(place).await?.logs.values_mut() {
         removed += log.vacuum(hours, all).await?;
     }
     Ok(removed)
 }
 
 /// Removes submissions from the newest snapshot. [`vacuum`] removes their files.
-///
-/// # Errors
-/// Fails if there is no condition, if no submission meets the conditions, or if the store fails.
-pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
-    if what.submitter.is_none() && what.before.is_none() {
-        return Err(Error::new(ErrorCode::Usage, "the submissions to forget need a condition")
-            .with_hint("give --submitter, --before or both"));
-    }
-    let mut logs = open(place).await?;
+pub(crate) async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
+    let mut logs = Logs::open_existing(place).await?;
     let submitter = match &what.submitter {
         None => None,
         Some(key) => {
@@ -116,28 +91,20 @@ pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
         }
     };
     let mut done = Rewritten::default();
-    let mut tries = 0;
-    loop {
-        let mut is_clean = true;
-        for file in logs.submissions.files() {
+    // Each replacement changes the state, so the files are listed again.
+    'state: for _ in 0..100_000 {
+        for file in logs[Table::Submissions].files() {
             let meant = meant(&logs.store, &file, submitter, what.before).await?;
-            if meant.is_empty() {
-                continue;
+            if let Some(batch) = file.batch.filter(|_| !meant.is_empty()) {
+                if let Some(rewritten) = replace(&mut logs, &[batch], Some(&meant)).await? {
+                    done.submissions += rewritten.submissions;
+                    done.rows += rewritten.rows;
+                    done.files += rewritten.files;
+                }
+                continue 'state;
             }
-            is_clean = false;
-            let Some(batch) = file.batch else { continue };
-            if let Some(rewritten) = replace(&mut logs, &[batch], Some(&meant)).await? {
-                done.submissions += rewritten.submissions;
-                done.rows += rewritten.rows;
-                done.files += rewritten.files;
-            }
-            // The state has changed.
-            break;
         }
-        tries += 1;
-        if is_clean || tries > 100_000 {
-            break;
-        }
+        break;
     }
     // An interrupted run may have left names.
     done.files += forget_names(&mut logs, submitter.filter(|_| what.before.is_none())).await?;
@@ -184,7 +151,7 @@ async fn forget_names(logs: &mut Logs, submitter: Option<i32>) -> Result<usize> 
         None => 0,
     };
     if marked + of_keys > 0 {
-        logs.submissions.count_up(FORGOTTEN).await?;
+        logs[Table::Submissions].count_up(FORGOTTEN).await?;
     }
     Ok(of_keys + if marked > 0 { rewrite_subjects(logs, true).await? } else { 0 })
 }
@@ -194,7 +161,7 @@ async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
     loop {
         logs.refresh().await?;
         let used = used_subjects(&logs.dataset()?).await?;
-        let old = logs.subjects.files();
+        let old = logs[Table::Subjects].files();
         let schema = tables::subjects_schema();
         let (mut new, mut count) = (ParquetBytes::new(&schema)?, 0);
         for file in &old {
@@ -219,10 +186,7 @@ async fn rewrite_subjects(logs: &mut Logs, is_blank: bool) -> Result<usize> {
         if count == 0 && !is_blank {
             return Ok(0);
         }
-        let name = format!("{}/{:010}-{}.parquet", Table::Subjects.name(), 0, random());
-        let file = write(&logs.store, name, new, None).await?;
-        logs.store.settle()?;
-        if logs.subjects.commit(&[file], &old, None).await? == Committed::Done {
+        if logs.commit_numbered(Table::Subjects, (0, Some(new)), &old, None).await? {
             return Ok(old.len());
         }
     }
@@ -253,16 +217,14 @@ async fn used_subjects(dataset: &Dataset) -> Result<Vec<bool>> {
 /// Removes the key of a submitter. The number is kept, because rows of other submitters depend on the sequence of numbers.
 async fn forget_key(logs: &mut Logs, number: i32) -> Result<usize> {
     loop {
-        let old = logs.submitters.files();
+        let old = logs[Table::Submitters].files();
         let keys = logs.dataset()?.submitters().await?;
         let gone = format!("forgotten-{number}");
         let rows =
             (0..).zip(&keys).map(|(at, key)| (at, [Some(if at == number { gone.as_str() } else { key })]));
         let rows = tables::texts(tables::submitters_schema(), rows)?;
-        let name = format!("{}/{:010}-{}.parquet", Table::Submitters.name(), 0, random());
-        let file = write_rows(&logs.store, name, &rows, None).await?;
-        logs.store.settle()?;
-        if logs.submitters.commit(&[file], &old, None).await? == Committed::Done {
+        let rows = (0, Some(ParquetBytes::of(&rows)?));
+        if logs.commit_numbered(Table::Submitters, rows, &old, None).await? {
             return Ok(old.len());
         }
     }
@@ -271,26 +233,23 @@ async fn forget_key(logs: &mut Logs, number: i32) -> Result<usize> {
 /// The batches to combine: the smallest, up to a total size.
 fn small_batches(logs: &Logs) -> Vec<String> {
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
-    for file in logs.submissions.files() {
-        *sizes.entry(file.batch.unwrap_or_default()).or_default() += file.bytes;
-    }
-    for file in logs.facts.files().into_iter().chain(logs.blocks.files()) {
-        if let Some(size) = sizes.get_mut(&file.batch.unwrap_or_default()) {
-            *size += file.bytes;
+    for table in [Table::Submissions, Table::Facts, Table::Blocks] {
+        for file in logs[table].files() {
+            let batch = file.batch.unwrap_or_default();
+            // Facts and blocks count only if there are submissions.
+            if table == Table::Submissions || sizes.contains_key(&batch) {
+                *sizes.entry(batch).or_default() += file.bytes;
+            }
         }
     }
     let mut sizes: Vec<(u64, String)> = sizes.into_iter().map(|(batch, size)| (size, batch)).collect();
     sizes.sort();
     let mut sum = 0;
-    let mut small = Vec::new();
-    for (size, batch) in sizes {
+    let small = sizes.into_iter().take_while(|(size, _)| {
         sum += size;
-        if sum > JOINED {
-            break;
-        }
-        small.push(batch);
-    }
-    small
+        sum <= JOINED
+    });
+    small.map(|(_, batch)| batch).collect()
 }
 
 /// Rewrites batches as one, without some submissions. `None`: another program replaced some of them meanwhile, and nothing was changed.
@@ -301,63 +260,50 @@ async fn replace(
 ) -> Result<Option<Rewritten>> {
     let store = logs.store.clone();
     let is_meant = |file: &File| file.batch.as_ref().is_some_and(|batch| batches.contains(batch));
-    let of = |log: &Log| -> Vec<File> { log.files().into_iter().filter(is_meant).collect() };
-    let (submissions, facts, blocks) = (of(&logs.submissions), of(&logs.facts), of(&logs.blocks));
+    let of = |table| logs[table].files().into_iter().filter(is_meant).collect::<Vec<File>>();
+    let mut old: Files =
+        [Table::Facts, Table::Blocks, Table::Submissions].map(|table| (table, of(table))).into();
+    let submissions = old.remove(&Table::Submissions).unwrap_or_default();
     if submissions.len() != batches.len() {
         logs.refresh().await?;
         return Ok(None);
     }
     let batch = random();
-    let mut done =
-        Rewritten { files: submissions.len() + facts.len() + blocks.len(), ..Rewritten::default() };
-    let mut written: BTreeMap<Table, Vec<File>> = BTreeMap::new();
-    for (table, old) in [(Table::Facts, &facts), (Table::Blocks, &blocks)] {
+    let files = submissions.len() + old.values().map(Vec::len).sum::<usize>();
+    let mut done = Rewritten { files, ..Rewritten::default() };
+    let mut new = Files::new();
+    for (table, old) in &old {
         let mut buckets: BTreeMap<u64, Vec<&File>> = BTreeMap::new();
         for file in old {
             buckets.entry(bucket_in(&file.name)).or_default().push(file);
         }
         for (bucket, files) in buckets {
-            let kept = without_submissions(&store, &files, table, without, &mut done.rows).await?;
+            let kept = without_submissions(&store, &files, *table, without, &mut done.rows).await?;
             if kept.rows() > 0 {
-                let files = written.entry(table).or_default();
-                let name = name_in_bucket(table, bucket, &batch, files.len());
+                let files = new.entry(*table).or_default();
+                let name = name_in_bucket(*table, bucket, &batch, files.len());
                 files.push(write(&store, name, kept, Some(&batch)).await?);
             }
         }
     }
-    let of = |table| written.get(&table).map_or(&[][..], Vec::as_slice);
-    let (new_facts, new_blocks) = (of(Table::Facts), of(Table::Blocks));
     let all: Vec<&File> = submissions.iter().collect();
     let kept = without_submissions(&store, &all, Table::Submissions, without, &mut done.submissions).await?;
     done.rows += done.submissions;
-    let mut new_submissions = Vec::new();
     if kept.rows() > 0 {
-        let name =
-            format!("{}/{batch}-{}-{}.parquet", Table::Submissions.name(), new_facts.len(), new_blocks.len());
-        new_submissions.push(write(&store, name, kept, Some(&batch)).await?);
+        let name = name_of_submissions(&batch, &new);
+        new.insert(Table::Submissions, vec![write(&store, name, kept, Some(&batch)).await?]);
     }
-    store.settle()?;
-    let begun = SystemTime::now();
-    logs.facts.commit_always(new_facts, &[]).await?;
-    logs.blocks.commit_always(new_blocks, &[]).await?;
-    loop {
-        let is_late = is_late(begun);
-        if !is_late && logs.submissions.commit(&new_submissions, &submissions, None).await? == Committed::Done
-        {
-            break;
-        }
-        let now = logs.submissions.files();
-        if is_late || !submissions.iter().all(|file| now.iter().any(|known| known.name == file.name)) {
-            // If a batch is empty afterwards, a lost answer looks the same; checking again does no harm.
-            logs.facts.commit_always(&[], new_facts).await?;
-            logs.blocks.commit_always(&[], new_blocks).await?;
-            logs.refresh().await?;
-            return Ok(None);
-        }
+    // If a batch is empty afterwards, a commit whose answer was lost looks like another program's; checking again does no harm.
+    let are_there = async |log: &Log| {
+        let now = log.files();
+        Ok(submissions.iter().all(|file| now.contains(file)))
+    };
+    if !logs.commit_batch(&new, &submissions, are_there).await? {
+        logs.refresh().await?;
+        return Ok(None);
     }
     // These facts do not count any more.
-    logs.facts.commit_always(&[], &facts).await?;
-    logs.blocks.commit_always(&[], &blocks).await?;
+    logs.commit_rows(&Files::new(), &old).await?;
     Ok(Some(done))
 }
 
@@ -379,11 +325,11 @@ async fn without_submissions(
     for file in files {
         each_batch(store, file, &table.schema(), None, |batch| {
             let Some(without) = without else { return kept.add(&batch) };
-            let column = batch.column_by_name("submission").ok_or_else(|| defect(&"no submission"))?;
+            let column = batch.column_by_name("submission").ok_or_else(|| damaged("no submission"))?;
             let numbers = column.as_primitive::<Int32Type>().values();
             let stays: BooleanArray = numbers.iter().map(|number| Some(!without.contains(number))).collect();
             *removed += (stays.len() - stays.true_count()) as u64;
-            kept.add(&filter_record_batch(&batch, &stays).map_err(|error| defect(&error))?)
+            kept.add(&filter_record_batch(&batch, &stays).damaged()?)
         })
         .await?;
     }
@@ -391,10 +337,10 @@ async fn without_submissions(
 }
 
 /// Combines small files of subjects or submitters. Files with consecutive numbers are combined, because the order of files is that of the numbers.
-async fn join_numbers(log: &mut Log, table: Table, store: &Store, files: usize) -> Result<usize> {
-    let mut joined = 0;
+async fn join_numbers(logs: &mut Logs, table: Table, files: usize) -> Result<usize> {
+    let (mut joined, schema) = (0, table.schema());
     loop {
-        let (old, mut rows) = (log.files(), 0);
+        let (old, mut rows) = (logs[table].files(), 0);
         let runs = old.chunk_by(|_, next| {
             rows += next.rows;
             let is_of_run = rows <= NAMES_JOINED;
@@ -406,37 +352,27 @@ async fn join_numbers(log: &mut Log, table: Table, store: &Store, files: usize) 
         let Some(old) = runs.filter(|run| run.len() >= files.max(2)).max_by_key(|run| run.len()) else {
             return Ok(joined);
         };
-        let mut new = ParquetBytes::new(&table.schema())?;
+        let mut new = ParquetBytes::new(&schema)?;
         for file in old {
-            each_batch(store, file, &table.schema(), None, |batch| new.add(&batch)).await?;
+            each_batch(&logs.store, file, &schema, None, |batch| new.add(&batch)).await?;
         }
-        let first = old.first().map_or("", |file| file.stem().split('-').next().unwrap_or_default());
-        let file = write(store, format!("{}/{first}-{}.parquet", table.name(), random()), new, None).await?;
-        store.settle()?;
-        let count = old.len();
-        let old = old.to_vec();
-        if log.commit(&[file], &old, None).await? == Committed::Done {
-            joined += count;
+        let first = old.first().and_then(|file| file.stem().split('-').next()?.parse().ok()).unwrap_or(0);
+        if logs.commit_numbered(table, (first, Some(new)), old, None).await? {
+            joined += old.len();
         }
     }
 }
 
 /// Removes facts and blocks without submissions from their logs. Interrupted writers left them.
 async fn remove_abandoned(logs: &mut Logs) -> Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let until = now.saturating_sub(ABANDONED).as_millis() as i64;
-    logs.submissions.refresh().await?;
-    let batches = by_batch(logs.submissions.files());
-    for log in [&mut logs.facts, &mut logs.blocks] {
-        let is_abandoned = |file: &File| {
-            file.written < until && !file.batch.as_ref().is_some_and(|batch| batches.contains_key(batch))
-        };
-        let abandoned: Vec<File> = log.files().into_iter().filter(is_abandoned).collect();
-        log.commit_always(&[], &abandoned).await?;
+    let until = since_1970().saturating_sub(ABANDONED).as_millis() as i64;
+    logs[Table::Submissions].refresh().await?;
+    let batches: HashSet<Option<String>> =
+        logs[Table::Submissions].files().into_iter().map(|file| file.batch).collect();
+    for table in [Table::Facts, Table::Blocks] {
+        let mut abandoned = logs[table].files();
+        abandoned.retain(|file| file.written < until && !batches.contains(&file.batch));
+        logs[table].commit_always(&[], &abandoned).await?;
     }
     Ok(())
-}
-
-fn defect(error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorCode::Damaged, error.to_string())
 }

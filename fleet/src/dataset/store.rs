@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Store`]: the folder or object store with a dataset's files. Names are relative to its root.
 
+use crate::errors::Context as _;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::TryStreamExt as _;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
@@ -9,21 +10,20 @@ use object_store::path::Path as Name;
 use object_store::{
     BackoffConfig, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig,
 };
+use parking_lot::Mutex;
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Files of a dataset.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub(crate) struct Store {
     inner: Arc<dyn ObjectStore>,
     /// Prefix by which engines identify the store: `file:///` or `s3://BUCKET/`.
     base: String,
-    /// Name of the root in the store.
     root: Name,
-    /// The folder, if the store is one.
     folder: Option<PathBuf>,
     /// Files of the folder that were written and may not be durable yet.
     unsettled: Arc<Mutex<Vec<String>>>,
@@ -32,10 +32,7 @@ pub struct Store {
 impl Store {
     /// Opens a folder, which is made if it does not exist, or `s3://BUCKET/PREFIX`. The access keys, region and endpoint of S3 come from the same environment
     /// variables as for the AWS command line.
-    ///
-    /// # Errors
-    /// Fails if the folder cannot be made, or if the settings of S3 are incomplete.
-    pub fn open(place: &str) -> Result<Self> {
+    pub(crate) fn open(place: &str) -> Result<Self> {
         match place.strip_prefix("s3://") {
             Some(rest) => Self::open_bucket(rest).map_err(|error| error.with_input(place)),
             None => Self::open_folder(Path::new(place)).map_err(|error| error.with_input(place)),
@@ -43,8 +40,8 @@ impl Store {
     }
 
     fn open_folder(folder: &Path) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(|error| io(&error))?;
-        let folder = folder.canonicalize().map_err(|error| io(&error))?;
+        std::fs::create_dir_all(folder).io()?;
+        let folder = folder.canonicalize().io()?;
         let root = Name::from_absolute_path(&folder).map_err(|error| no_name(&error))?;
         let inner = Arc::new(LocalFileSystem::new());
         let base = "file:///".to_owned();
@@ -72,10 +69,7 @@ impl Store {
     }
 
     /// Registers the store with an engine.
-    ///
-    /// # Errors
-    /// Fails if it has no URL.
-    pub fn register(&self, environment: &RuntimeEnv) -> Result<()> {
+    pub(crate) fn register(&self, environment: &RuntimeEnv) -> Result<()> {
         environment.register_object_store(&self.base_url()?, Arc::clone(&self.inner));
         Ok(())
     }
@@ -85,10 +79,7 @@ impl Store {
     }
 
     /// URL of a file, for engines.
-    ///
-    /// # Errors
-    /// Fails if the store has no URL, or if the name is not valid.
-    pub fn url(&self, name: &str) -> Result<String> {
+    pub(crate) fn url(&self, name: &str) -> Result<String> {
         let full = self.full(name)?;
         let mut url = self.base_url()?;
         if let Ok(mut path) = url.path_segments_mut() {
@@ -99,19 +90,14 @@ impl Store {
     }
 
     /// Path or URL of a file, for other programs.
-    #[must_use]
-    pub fn for_programs(&self, name: &str) -> String {
+    pub(crate) fn for_programs(&self, name: &str) -> String {
         match &self.folder {
             Some(folder) => folder.join(name).display().to_string(),
-            None => {
-                format!("{}{}", self.base, self.full(name).map(|full| full.to_string()).unwrap_or_default())
-            }
+            None => format!("{}{}", self.base, self.full(name).unwrap_or_default()),
         }
     }
 
-    /// The folder, if the store is one.
-    #[must_use]
-    pub fn folder(&self) -> Option<&Path> {
+    pub(crate) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
@@ -121,9 +107,6 @@ impl Store {
     }
 
     /// Waits until a file that another component wrote is durable, if the file exists.
-    ///
-    /// # Errors
-    /// Fails if the disk fails.
     pub(super) fn settle_file(&self, name: &str) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join(name);
@@ -141,10 +124,7 @@ impl Store {
     }
 
     /// Writes a new file, completely or not at all. It is durable when [`Self::settle`] returns.
-    ///
-    /// # Errors
-    /// Fails with [`ErrorCode::IncompatibleInputs`] if the name is taken, or if the store fails.
-    pub async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
+    pub(crate) async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         let full = self.full(name)?;
         let payload = PutPayload::from(bytes::Bytes::from(bytes));
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
@@ -152,28 +132,25 @@ impl Store {
             Ok(_) => {}
             // An attempt whose answer was lost has written the file.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
-                let there = self.read(name).await?;
-                if payload.iter().flatten().ne(there.iter()) {
+                let read = async { self.inner.get(&full).await?.bytes().await };
+                let found = read.await.map_err(|error| failed(&error).with_input(name))?;
+                if payload.iter().flatten().ne(found.iter()) {
                     return Err(Error::new(ErrorCode::IncompatibleInputs, "another program wrote this file")
-                        .with_input(name)
-                        .with_hint("run only one program at a time that writes to a dataset"));
+                        .with_input(name));
                 }
             }
             Err(error) => return Err(failed(&error).with_input(name)),
         }
         if self.folder.is_some() {
-            self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+            self.unsettled.lock().push(name.to_owned());
         }
         Ok(())
     }
 
     /// Waits until all created files and their parent folders are durable. Waits for each folder once.
-    ///
-    /// # Errors
-    /// Fails if the disk fails. The next call then waits for the same files again.
-    pub fn settle(&self) -> Result<()> {
+    pub(crate) fn settle(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsettled = self.unsettled.lock();
         let mut folders = BTreeSet::new();
         for name in unsettled.iter() {
             let path = folder.join(name);
@@ -188,61 +165,25 @@ impl Store {
         Ok(())
     }
 
-    /// Contents of a file.
-    ///
-    /// # Errors
-    /// Fails with [`ErrorCode::NotFound`] if the file does not exist, or if the store fails.
-    pub async fn read(&self, name: &str) -> Result<bytes::Bytes> {
-        let read = async {
-            self.inner
-                .get(&self.full(name)?)
-                .await
-                .map_err(|error| failed(&error))?
-                .bytes()
-                .await
-                .map_err(|error| failed(&error))
-        };
-        read.await.map_err(|error: Error| error.with_input(name))
-    }
-
     /// Removes a file. A missing file is not an error.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn remove(&self, name: &str) -> Result<()> {
-        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).retain(|created| created != name);
+    pub(crate) async fn remove(&self, name: &str) -> Result<()> {
+        self.unsettled.lock().retain(|created| created != name);
         match self.inner.delete(&self.full(name)?).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failed(&error).with_input(name)),
         }
     }
 
-    /// Names and sizes of all files below a folder of the dataset, sorted.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>> {
-        let full = self.full(folder)?;
-        let skipped = if self.root.as_ref().is_empty() { 0 } else { self.root.as_ref().len() + 1 };
-        let found = self
-            .inner
-            .list(Some(&full))
-            .map_ok(|meta| (meta.location.as_ref()[skipped..].to_owned(), meta.size));
-        let mut found: Vec<_> =
-            found.try_collect().await.map_err(|error| failed(&error).with_input(folder))?;
-        found.sort();
-        Ok(found)
+    /// True if there are files below a folder of the dataset.
+    pub(crate) async fn has_files(&self, folder: &str) -> Result<bool> {
+        let found = self.inner.list(Some(&self.full(folder)?)).try_next().await;
+        Ok(found.map_err(|error| failed(&error).with_input(folder))?.is_some())
     }
 }
 
 /// Waits until a file or folder is durable.
 fn sync(path: &Path) -> Result<()> {
-    let synced = std::fs::File::open(path).and_then(|file| file.sync_all());
-    synced.map_err(|error| io(&error).with_input(path.display().to_string()))
-}
-
-fn io(error: &std::io::Error) -> Error {
-    Error::new(ErrorCode::Io, error.to_string())
+    std::fs::File::open(path).and_then(|file| file.sync_all()).at(path)
 }
 
 fn failed(error: &object_store::Error) -> Error {

@@ -11,46 +11,32 @@ use datafusion::arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64T
 use sediment_core::{Error, ErrorCode, Result};
 
 /// A submission of a dataset. Classes, packages, versions, units and builds are numbers in [`Submissions::text`].
-#[derive(Debug, Clone, Copy)]
-pub struct KeptSubmission {
-    /// Its number.
-    pub number: i32,
-    /// Number of the submitter.
-    pub submitter: i32,
-    /// Class of the host.
-    pub host_class: u32,
-    /// Name of the package.
-    pub package: u32,
-    /// Its version.
-    pub version: u32,
-    /// Day of receipt.
-    pub day: Day,
-    /// Total of its shares.
-    pub total: u128,
-    /// Number of recordings.
-    pub inputs: u64,
-    /// Sums of the counted events.
-    pub sums: Sums,
-    /// Unit of its block counts, if it has any.
-    pub block_unit: Option<u32>,
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct KeptSubmission {
+    pub(crate) number: i32,
+    pub(crate) submitter: i32,
+    pub(crate) host_class: u32,
+    pub(crate) package: u32,
+    pub(crate) version: u32,
+    pub(crate) day: Day,
+    pub(crate) total: u128,
+    pub(crate) inputs: u64,
+    pub(crate) sums: Sums,
+    pub(crate) block_unit: Option<u32>,
     /// Builds of libraries that have functions without names, as JSON.
-    pub nameless: Option<u32>,
+    pub(crate) nameless: Option<u32>,
 }
 
 /// The submissions of a selection; at least one.
 #[derive(Debug, Default)]
-pub struct Submissions {
-    words: Words,
-    /// The submissions.
-    pub rows: Vec<KeptSubmission>,
+pub(crate) struct Submissions {
+    pub(crate) words: Words,
+    pub(crate) rows: Vec<KeptSubmission>,
 }
 
 impl Submissions {
     /// Reads the submissions of a selection.
-    ///
-    /// # Errors
-    /// Fails if there are none, or if the store fails.
-    pub async fn of(dataset: &Dataset, selection: &Selection) -> Result<Self> {
+    pub(crate) async fn of(dataset: &Dataset, selection: &Selection) -> Result<Self> {
         let mut found = Self::default();
         for file in dataset.of(Table::Submissions) {
             let schema = tables::submissions_schema();
@@ -99,9 +85,7 @@ impl Submissions {
         }
     }
 
-    /// The word with a number.
-    #[must_use]
-    pub fn text(&self, number: u32) -> &str {
+    pub(crate) fn text(&self, number: u32) -> &str {
         self.words.get(number).unwrap_or_default()
     }
 }

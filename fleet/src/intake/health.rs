@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Health`]: current faults, for `/health` and for warnings.
 
-use crate::say::warning;
+use crate::errors::warning;
+use parking_lot::Mutex;
+use sediment_core::Result;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 /// A part of the intake that can fail while the others work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub(crate) enum Part {
     /// Receipt: the log is not writable.
     Log,
     /// Submissions in the log cannot be added to the dataset.
     Dataset,
     /// Combining or removing files.
     Maintenance,
-    /// Reading the file of tokens.
     Tokens,
-    /// Reading the file of build-ids.
     BuildIds,
-    /// Making pages.
     Pages,
 }
 
@@ -38,28 +36,35 @@ impl Part {
 
 /// Faults by part.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<BTreeMap<Part, String>>);
+pub(crate) struct Health(Mutex<BTreeMap<Part, String>>);
 
 impl Health {
     /// Stores a fault until the component works again. Prints one warning for it.
-    pub fn fails(&self, part: Part, why: &str) {
-        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn fails(&self, part: Part, why: &str) {
+        let mut faults = self.0.lock();
         if faults.get(&part).is_none_or(|known| known != why) {
             warning(&format!("{}: {why}", part.text()));
             faults.insert(part, why.to_owned());
         }
     }
 
+    /// Records the result of a component's work.
+    pub(crate) fn is(&self, part: Part, done: Result<()>) {
+        match done {
+            Ok(()) => self.works(part),
+            Err(error) => self.fails(part, &error.to_string()),
+        }
+    }
+
     /// Records that a component works.
-    pub fn works(&self, part: Part) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&part);
+    pub(crate) fn works(&self, part: Part) {
+        self.0.lock().remove(&part);
     }
 
     /// One line for each faulty component; empty if all work.
-    #[must_use]
-    pub fn faults(&self) -> String {
+    pub(crate) fn faults(&self) -> String {
         let mut text = String::new();
-        for (part, why) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (part, why) in self.0.lock().iter() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{} fails: {}", part.text(), why.replace('\n', " "));
         }

@@ -5,14 +5,17 @@
 use super::health::{Health, Part};
 use super::log::{self, Log, Record};
 use super::metrics::Metrics;
+use super::server::Settings;
 use super::{LARGE, LARGE_ONES};
 use crate::dataset::contents::Contents;
 use crate::dataset::maintenance::{compact, vacuum};
 use crate::dataset::writer::{Writer, is_to_be_tried_again};
+use crate::day::Day;
+use crate::errors::Context as _;
 use crate::secret::Keys;
+use crate::submission::Origin;
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,46 +37,17 @@ const JOINED: usize = 8;
 /// Niceness of the thread that makes partitions.
 const BACKGROUND: i32 = 10;
 
-/// Limits after which a segment of the log becomes partitions.
-#[derive(Debug, Clone, Copy)]
-pub struct Segments {
-    /// Size of a segment in bytes.
-    pub bytes: u64,
-    /// Age of a segment that contains records.
-    pub age: Duration,
-}
-
-impl Default for Segments {
-    fn default() -> Self {
-        Self { bytes: 64 << 20, age: Duration::from_secs(60) }
-    }
-}
-
-/// Maintenance of the dataset by an intake.
-#[derive(Debug, Clone, Copy)]
-pub struct Maintenance {
-    /// Time between two combinations of small files; `None`: never.
-    pub every: Option<Duration>,
-    /// Hours for which files of earlier snapshots are kept.
-    pub retention: u32,
-}
-
-impl Default for Maintenance {
-    fn default() -> Self {
-        Self { every: Some(Duration::from_secs(600)), retention: 24 }
-    }
-}
+/// Bytes after which a segment of the log becomes partitions.
+const SEGMENT: u64 = 64 << 20;
 
 /// Result of storing a record.
 #[derive(Debug)]
-pub enum Kept {
-    /// The record is in the log.
+pub(crate) enum Kept {
     New,
     /// The same bytes of this submitter were received before.
     Duplicate,
     /// The idempotency key was used with other bytes before.
     KeyReused,
-    /// The log was not writable.
     Failed(Error),
 }
 
@@ -84,18 +58,18 @@ struct Job {
 
 /// The threads that store submissions.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     jobs: SyncSender<Job>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Handle for sending records to a keeper.
 #[derive(Debug, Clone)]
-pub struct Handle(SyncSender<Job>);
+pub(crate) struct Handle(SyncSender<Job>);
 
 impl Handle {
     /// Stores a record. `None`: too many records are waiting.
-    pub async fn keep(&self, record: Record) -> Option<Kept> {
+    pub(crate) async fn keep(&self, record: Record) -> Option<Kept> {
         let (answer, kept) = oneshot::channel();
         match self.0.try_send(Job { record, answer }) {
             Ok(()) => Some(kept.await.unwrap_or_else(|_| Kept::Failed(stopped()))),
@@ -111,67 +85,54 @@ fn stopped() -> Error {
 
 impl Keeper {
     /// Opens the dataset and the log. Continues with records that an earlier run received but did not add to the dataset.
-    ///
-    /// # Errors
-    /// Fails if the dataset or the log cannot be opened.
-    pub fn start(
-        place: &str,
-        secret: Option<&Path>,
+    pub(crate) fn start(
+        settings: &Settings,
         folder: &Path,
-        (segments, maintenance): (Segments, Maintenance),
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Result<(Self, Keys)> {
-        let runtime = runtime()?;
-        let writer = runtime.block_on(Writer::open(place, secret))?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().io()?;
+        let writer = runtime.block_on(Writer::open(&settings.dataset, settings.secret.as_deref()))?;
         let keys = writer.keys().clone();
-        let claim = log::claim(folder, writer.dataset_id())?;
+        let claim = log::claim(folder, &writer.dataset()?.id)?;
         let mut known = writer.known().clone();
         for number in log::segments(folder)? {
             for record in log::records(folder, number)? {
-                known.insert(record?.identity);
+                known.insert(record?.identity());
             }
         }
-        let log = Log::open(folder, 0)?;
         let (jobs, waiting) = sync_channel(WAITING);
         let (full, ended) = std::sync::mpsc::channel();
         // Segments of earlier runs.
         let _ = full.send(());
+        let logging = Logging {
+            log: Log::open(folder)?,
+            known,
+            tries: Tries::default(),
+            age: Duration::from_secs(settings.every.max(1)),
+            metrics: Arc::clone(&metrics),
+        };
+        let compaction =
+            Compaction { settings: settings.clone(), folder: folder.to_owned(), runtime, metrics, health };
         let threads = vec![
-            spawn("log", {
-                let metrics = Arc::clone(&metrics);
-                move || {
-                    Logging { log, known, tries: Tries::default(), segments, metrics }.run(&waiting, &full)
-                }
-            })?,
-            spawn("compaction", {
-                let compaction = Compaction {
-                    place: place.to_owned(),
-                    secret: secret.map(Path::to_path_buf),
-                    folder: folder.to_owned(),
-                    runtime,
-                    metrics,
-                    health,
-                    maintenance,
-                };
-                // This process owns the log until the last segment is in the dataset.
-                move || {
-                    let _claim = claim;
-                    compaction.run(writer, &ended);
-                }
+            spawn("log", move || logging.run(&waiting, &full))?,
+            // This process owns the log until the last segment is in the dataset.
+            spawn("compaction", move || {
+                let _claim = claim;
+                compaction.run(writer, &ended);
             })?,
         ];
         Ok((Self { jobs, threads }, keys))
     }
 
     /// A handle to the keeper.
-    #[must_use]
-    pub fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         Handle(self.jobs.clone())
     }
 
     /// Returns when all handles are dropped and the last segment is in partitions.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         drop(self.jobs);
         for thread in self.threads {
             // A thread that panicked has printed a message.
@@ -181,13 +142,7 @@ impl Keeper {
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    thread.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).io()
 }
 
 /// The newest idempotency keys of submitters.
@@ -200,7 +155,7 @@ struct Tries {
 impl Tries {
     /// The identity that was received with a key before. If there is none, stores the key.
     fn meet(&mut self, record: &Record) -> Option<u128> {
-        let key = (record.origin.submitter.clone(), record.idempotency_key.clone()?);
+        let key = (record.submitter.clone(), record.idempotency_key.clone()?);
         if let Some(before) = self.known.get(&key) {
             return Some(*before);
         }
@@ -210,13 +165,13 @@ impl Tries {
             self.known.remove(&oldest);
         }
         self.order.push_back(key.clone());
-        self.known.insert(key, record.identity);
+        self.known.insert(key, record.identity());
         None
     }
 
     fn forget(&mut self, record: &Record) {
         if let Some(key) = &record.idempotency_key {
-            self.known.remove(&(record.origin.submitter.clone(), key.clone()));
+            self.known.remove(&(record.submitter.clone(), key.clone()));
         }
     }
 }
@@ -226,7 +181,8 @@ struct Logging {
     log: Log,
     known: HashSet<u128>,
     tries: Tries,
-    segments: Segments,
+    /// Age of a segment with records after which it becomes partitions.
+    age: Duration,
     metrics: Arc<Metrics>,
 }
 
@@ -234,7 +190,7 @@ impl Logging {
     fn run(mut self, waiting: &Receiver<Job>, full: &Sender<()>) {
         let mut begun = Instant::now();
         loop {
-            let left = self.segments.age.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+            let left = self.age.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
             let first = match waiting.recv_timeout(left) {
                 Ok(job) => Some(job),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -247,7 +203,7 @@ impl Logging {
                 let jobs = std::iter::once(first).chain(waiting.try_iter().take(AT_ONCE - 1)).collect();
                 self.keep(jobs);
             }
-            let due = self.log.length() >= self.segments.bytes || begun.elapsed() >= self.segments.age;
+            let due = self.log.length() >= SEGMENT || begun.elapsed() >= self.age;
             if due && self.log.length() > 0 && self.log.begin_next().is_ok() {
                 let _ = full.send(());
             }
@@ -265,7 +221,7 @@ impl Logging {
         let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
         for Job { record, answer } in jobs {
-            let identity = record.identity;
+            let identity = record.identity();
             match self.tries.meet(&record) {
                 Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
                 _ if self.known.insert(identity) => {
@@ -303,6 +259,14 @@ impl Logging {
     }
 }
 
+/// Works in a thread whose memory is free when it ends. A panic is a bug, and ends only this thread.
+fn apart(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    std::thread::scope(|scope| {
+        let done = std::thread::Builder::new().spawn_scoped(scope, work).io()?.join();
+        done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")))
+    })
+}
+
 /// Lowers the priority of this thread, so that making partitions does not delay answers.
 fn give_way() {
     // If this fails, partitions are made with normal priority.
@@ -311,13 +275,11 @@ fn give_way() {
 
 /// The thread that makes partitions.
 struct Compaction {
-    place: String,
-    secret: Option<PathBuf>,
+    settings: Settings,
     folder: PathBuf,
     runtime: tokio::runtime::Runtime,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    maintenance: Maintenance,
 }
 
 impl Compaction {
@@ -327,8 +289,9 @@ impl Compaction {
         let mut last_try = false;
         let mut maintained = Instant::now();
         loop {
-            if !last_try && self.maintenance.every.is_some_and(|every| maintained.elapsed() >= every) {
-                self.maintain();
+            let every = Duration::from_secs(self.settings.maintain_every);
+            if !last_try && !every.is_zero() && maintained.elapsed() >= every {
+                self.health.is(Part::Maintenance, apart(|| self.maintain()));
                 maintained = Instant::now();
             }
             match ended.recv_timeout(AGAIN) {
@@ -339,7 +302,6 @@ impl Compaction {
                 Err(RecvTimeoutError::Disconnected) => last_try = true,
             }
             while ended.try_recv().is_ok() {}
-            // A panic is a bug. It must end neither the thread nor lose acknowledged submissions, so the log is kept.
             let compact = || {
                 let done = self.compact(&mut writer, last_try);
                 if !done.as_ref().is_err_and(is_to_be_tried_again) {
@@ -348,9 +310,7 @@ impl Compaction {
                 writer = None;
                 self.compact(&mut writer, last_try)
             };
-            let done = catch_unwind(AssertUnwindSafe(compact));
-            let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic")));
-            match done {
+            match apart(compact) {
                 Ok(()) => self.health.works(Part::Dataset),
                 Err(error) => {
                     Metrics::count(&self.metrics.compaction_failures_total);
@@ -366,29 +326,23 @@ impl Compaction {
     }
 
     /// Combines small files, and removes files that no reader needs any more.
-    fn maintain(&self) {
-        let work = || {
-            let joined = self.runtime.block_on(compact(&self.place, JOINED))?.files;
-            let removed = self.runtime.block_on(vacuum(&self.place, self.maintenance.retention))?;
-            Ok::<_, Error>((joined, removed))
-        };
-        let done = catch_unwind(AssertUnwindSafe(work));
-        match done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "internal error: a panic"))) {
-            Ok((joined, removed)) => {
-                self.metrics.joined_files_total.fetch_add(joined as u64, Ordering::Relaxed);
-                self.metrics.removed_files_total.fetch_add(removed as u64, Ordering::Relaxed);
-                self.health.works(Part::Maintenance);
-            }
-            Err(error) => self.health.fails(Part::Maintenance, &error.to_string()),
-        }
+    fn maintain(&self) -> Result<()> {
+        let joined = self.runtime.block_on(compact(&self.settings.dataset, JOINED))?;
+        let removed = self.runtime.block_on(vacuum(&self.settings.dataset, self.settings.retention))?;
+        self.metrics.joined_files_total.fetch_add(joined as u64, Ordering::Relaxed);
+        self.metrics.removed_files_total.fetch_add(removed as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Adds complete segments to the dataset. Leaves out the newest segment, which still grows, except at the end.
     fn compact(&self, kept: &mut Option<Writer>, is_last: bool) -> Result<()> {
-        if kept.is_none() {
-            *kept = Some(self.runtime.block_on(Writer::open(&self.place, self.secret.as_deref()))?);
-        }
-        let Some(writer) = kept.as_mut() else { return Ok(()) };
+        let writer = match kept {
+            Some(writer) => writer,
+            None => {
+                let Settings { dataset, secret, .. } = &self.settings;
+                kept.insert(self.runtime.block_on(Writer::open(dataset, secret.as_deref()))?)
+            }
+        };
         let mut numbers = log::segments(&self.folder)?;
         let newest = numbers.pop();
         if is_last {
@@ -414,10 +368,13 @@ impl Compaction {
     fn add(&self, writer: &mut Writer, number: u64) -> Result<()> {
         let forgotten = log::forgotten(&self.folder)?;
         for record in log::records(&self.folder, number)? {
-            let Record { origin, identity, contents, .. } = record?;
-            if forgotten.get(&origin.submitter).is_some_and(|last| number <= *last) {
+            let record = record?;
+            let identity = record.identity();
+            let Record { submitter, host_class, day, contents, .. } = record;
+            if forgotten.get(&submitter).is_some_and(|last| number <= *last) {
                 continue;
             }
+            let origin = Origin { submitter, host_class, day: Day(day) };
             let _turn = (contents.len() > LARGE).then(|| self.runtime.block_on(LARGE_ONES.acquire()));
             let added =
                 Contents::from_bytes(&contents).and_then(|contents| writer.add(&contents, &origin, identity));

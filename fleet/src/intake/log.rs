@@ -2,57 +2,60 @@
 //! [`Log`]: received submissions that are not in partitions yet, in segments in a local folder. A record is on the disk before its
 //! submission is acknowledged.
 //!
-//! A record is `SFL2`, the lengths of its head and its body, the CRC-32 of both (each little-endian, four bytes), a head in JSON, and the rows of the
-//! submission ([`Contents`](crate::dataset::contents::Contents)), so that it is parsed only once. A record that is incomplete or has a wrong checksum ends its segment, because it was never acknowledged.
+//! A record is `SFL3`, the length of its message, the CRC-32 of the message (each little-endian, four bytes), and the message. It contains the rows of the
+//! submission ([`Contents`](crate::dataset::contents::Contents)), so that it is parsed only once. A record that is incomplete or has a wrong checksum ends
+//! its segment, because it was never acknowledged.
 
-use crate::day::Day;
-use crate::submission::Origin;
+use crate::errors::{Context as _, write_file};
+use bytes::Bytes;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use prost::Message as _;
 use sediment_core::{Error, ErrorCode, Result};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 4] = b"SFL2";
-/// Begins a record of a version that stored the received bytes.
-const EARLIER: &[u8; 4] = b"SFL1";
-const HEADER: usize = 16;
+const MAGIC: &[u8; 4] = b"SFL3";
+/// Begin records of versions that stored other bytes.
+const EARLIER: [&[u8; 4]; 2] = [b"SFL1", b"SFL2"];
+const HEADER: usize = 12;
 /// Suffix of segments.
 const SEGMENT: &str = ".log";
 /// Suffix of requests to forget a submitter.
 const FORGET: &str = ".forget";
-/// Maximum size of a head in bytes.
-const LONGEST_HEAD: usize = 4096;
 
 /// A submission with its origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// Submitter and day.
-    pub origin: Origin,
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct Record {
+    #[prost(string, tag = "1")]
+    pub(super) submitter: String,
+    #[prost(string, tag = "2")]
+    pub(super) host_class: String,
+    #[prost(int32, tag = "3")]
+    pub(super) day: i32,
     /// Key by which the client may repeat its request, if it gave one.
-    pub idempotency_key: Option<String>,
-    /// Digest of the received bytes.
-    pub identity: u128,
-    /// Rows of the submission, as bytes.
-    pub contents: Vec<u8>,
+    #[prost(string, optional, tag = "4")]
+    pub(super) idempotency_key: Option<String>,
+    /// Digest of the received bytes: a number of 16 bytes, the highest first.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(super) identity: Bytes,
+    /// Rows of the submission.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub(super) contents: Bytes,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Head {
-    submitter: String,
-    host_class: String,
-    day: i32,
-    identity: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    key: Option<String>,
+impl Record {
+    pub(super) fn identity(&self) -> u128 {
+        self.identity.as_ref().try_into().map_or(0, u128::from_be_bytes)
+    }
 }
 
 /// Segments in a folder. The last segment grows.
 #[derive(Debug)]
-pub struct Log {
+pub(crate) struct Log {
     folder: PathBuf,
     number: u64,
     file: File,
@@ -62,21 +65,13 @@ pub struct Log {
 
 impl Log {
     /// Begins a new segment in a folder, with a number above all existing segments.
-    ///
-    /// # Errors
-    /// Fails if the folder is not writable.
-    pub fn open(folder: &Path, above: u64) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(|error| io(&error, folder))?;
-        let last = segments(folder)?.last().map_or(0, |number| number + 1);
-        let number = last.max(above);
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let number = segments(folder)?.last().map_or(0, |number| number + 1);
         Ok(Self { folder: folder.to_owned(), number, file: begin(folder, number)?, length: 0 })
     }
 
     /// Writes records, and waits until they are durable. If that fails, none of them counts, and the segment ends before them.
-    ///
-    /// # Errors
-    /// Fails if the disk is full or fails.
-    pub fn append(&mut self, records: &[Record]) -> Result<()> {
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<()> {
         let mut bytes = Vec::new();
         for record in records {
             encode(record, &mut bytes)?;
@@ -88,97 +83,99 @@ impl Log {
             if cut.is_err() {
                 self.begin_next()?;
             }
-            return Err(io(&error, &path(&self.folder, self.number)));
+            return Err(error).at(&path(&self.folder, self.number));
         }
         self.length += bytes.len() as u64;
         Ok(())
     }
 
     /// Size of the growing segment in bytes.
-    #[must_use]
-    pub fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Ends the segment and begins the next one. Returns the number of the new segment.
-    ///
-    /// # Errors
-    /// Fails if the folder is not writable.
-    pub fn begin_next(&mut self) -> Result<u64> {
+    /// Ends the segment and begins the next one.
+    pub(crate) fn begin_next(&mut self) -> Result<()> {
         self.file = begin(&self.folder, self.number + 1)?;
         self.number += 1;
         self.length = 0;
-        Ok(self.number)
+        Ok(())
     }
 }
 
-/// Lock of a folder for one program and one dataset.
-#[derive(Debug)]
-pub struct Claim {
-    _lock: Flock<File>,
+/// Folder of a dataset's log, if no other is given.
+pub(crate) fn folder_of(place: &str) -> Option<PathBuf> {
+    (!place.starts_with("s3://")).then(|| Path::new(place).join("log"))
 }
+
+/// Lock of a folder for one program and one dataset.
+pub(crate) type Claim = Flock<File>;
 
 /// Name of the file that contains the dataset's identity.
 const OWNER: &str = "dataset";
 
 /// Locks a folder for the log of a dataset. Makes the folder if it does not exist.
-///
-/// # Errors
-/// Fails if another program uses the folder, if it belongs to another dataset, or if it is not writable.
-pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| io(&error, folder))?;
-    let path = folder.join(OWNER);
-    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-    let file = file.map_err(|error| io(&error, &path))?;
-    let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| {
-        Error::new(ErrorCode::IncompatibleInputs, format!("another intake has this log: {error}"))
+pub(crate) fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
+    let hint = "give each intake and each dataset a different folder: --log DIR";
+    let other = |message: &str| {
+        Error::new(ErrorCode::IncompatibleInputs, message)
             .with_input(folder.display().to_string())
-            .with_hint("give each intake a different folder: --log DIR")
-    })?;
+            .with_hint(hint)
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).at(folder)?;
+    let mut lock = lock(folder)?.ok_or_else(|| other("another intake has this log"))?;
     let mut owner = String::new();
-    lock.read_to_string(&mut owner).map_err(|error| io(&error, &path))?;
+    lock.read_to_string(&mut owner).at(folder)?;
     if owner.is_empty() {
-        lock.write_all(dataset.as_bytes())
-            .and_then(|()| lock.sync_all())
-            .map_err(|error| io(&error, &path))?;
+        lock.write_all(dataset.as_bytes()).and_then(|()| lock.sync_all()).at(folder)?;
     } else if owner != dataset {
-        return Err(Error::new(ErrorCode::IncompatibleInputs, "this log is of another dataset")
-            .with_input(folder.display().to_string())
-            .with_hint("give each dataset a different folder: --log DIR"));
+        return Err(other("this log is of another dataset"));
     }
-    Ok(Claim { _lock: lock })
+    Ok(lock)
+}
+
+/// Locks an existing folder; `None` if an intake uses it.
+fn lock(folder: &Path) -> Result<Option<Claim>> {
+    let path = folder.join(OWNER);
+    let mut options = OpenOptions::new();
+    let file =
+        options.create(true).truncate(false).read(true).write(true).mode(0o600).open(&path).at(&path)?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(error).at(&path),
+    }
+}
+
+/// Names of files in a folder that end with this, without this end.
+fn names(folder: &Path, end: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).at(folder)? {
+        let name = entry.at(folder)?.file_name();
+        names.extend(name.to_str().and_then(|name| name.strip_suffix(end)).map(str::to_owned));
+    }
+    Ok(names)
 }
 
 /// Numbers of the segments in a folder, ascending.
-///
-/// # Errors
-/// Fails if the folder is not readable.
 pub fn segments(folder: &Path) -> Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
-        let name = entry.map_err(|error| io(&error, folder))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(SEGMENT));
-        numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
-    }
+    let names = names(folder, SEGMENT)?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// The complete records of a segment, one after the other.
-///
-/// # Errors
-/// Fails if the file is not readable.
-pub fn records(folder: &Path, number: u64) -> Result<Records> {
-    Records::open(path(folder, number))
+/// The complete records of a segment, one after the other. Only one is in memory at a time.
+pub(crate) fn records(folder: &Path, number: u64) -> Result<Records> {
+    let path = path(folder, number);
+    let file = File::open(&path).at(&path)?;
+    let left = file.metadata().at(&path)?.len();
+    Ok(Records { path, file: BufReader::with_capacity(1 << 18, file), left })
 }
 
-/// Records of a file. Only one is in memory at a time.
+/// Records of a file.
 #[derive(Debug)]
-pub struct Records {
+pub(crate) struct Records {
     path: PathBuf,
     file: BufReader<File>,
     /// Remaining bytes of the file.
@@ -186,12 +183,6 @@ pub struct Records {
 }
 
 impl Records {
-    fn open(path: PathBuf) -> Result<Self> {
-        let file = File::open(&path).map_err(|error| io(&error, &path))?;
-        let left = file.metadata().map_err(|error| io(&error, &path))?.len();
-        Ok(Self { path, file: BufReader::with_capacity(1 << 18, file), left })
-    }
-
     /// Reads bytes of the file; `None` if the file is too short.
     fn next_bytes(&mut self, length: usize) -> std::io::Result<Option<Vec<u8>>> {
         let Some(left) = self.left.checked_sub(length as u64) else { return Ok(None) };
@@ -204,24 +195,16 @@ impl Records {
     /// The next record; `None` at the end, or at an incomplete record.
     fn read(&mut self) -> std::io::Result<Option<Record>> {
         let Some(header) = self.next_bytes(HEADER)? else { return Ok(None) };
-        if header.starts_with(EARLIER) {
+        let (magic, numbers) = header.split_at(MAGIC.len());
+        if EARLIER.iter().any(|earlier| magic == *earlier) {
             return Err(std::io::Error::other(
                 "submissions that an earlier sediment-fleet received: start that version once and end it, then the log is empty",
             ));
         }
-        let Some(header) = header_of(&header) else { return Ok(None) };
-        let (Some(head), Some(contents)) = (self.next_bytes(header.head)?, self.next_bytes(header.body)?)
-        else {
-            return Ok(None);
-        };
-        let mut checksum = crc32fast::Hasher::new();
-        checksum.update(&head);
-        checksum.update(&contents);
-        let head: Option<Head> = serde_json::from_slice(&head).ok();
-        let Some(head) = head.filter(|_| checksum.finalize() == header.checksum) else { return Ok(None) };
-        let Ok(identity) = u128::from_str_radix(&head.identity, 16) else { return Ok(None) };
-        let origin = Origin { submitter: head.submitter, host_class: head.host_class, day: Day(head.day) };
-        Ok(Some(Record { origin, idempotency_key: head.key, identity, contents }))
+        let number = |at: usize| numbers[at..at + 4].iter().rfold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        let message = if magic == MAGIC { self.next_bytes(number(0) as usize)? } else { None };
+        let message = message.filter(|message| crc32fast::hash(message) == number(4));
+        Ok(message.and_then(|message| Record::decode(Bytes::from(message)).ok()))
     }
 }
 
@@ -229,7 +212,7 @@ impl Iterator for Records {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Result<Record>> {
-        let read = self.read().map_err(|error| io(&error, &self.path)).transpose();
+        let read = self.read().at(&self.path).transpose();
         if !matches!(read, Some(Ok(_))) {
             // Everything after an incomplete record is ignored.
             self.left = 0;
@@ -240,94 +223,53 @@ impl Iterator for Records {
 
 /// Removes all records of a submitter: at once if no intake uses the log, else before the records are added to the dataset. Returns the number of records
 /// that were removed at once.
-///
-/// # Errors
-/// Fails if the folder is not writable.
-pub fn forget(folder: &Path, submitter: &str) -> Result<u64> {
+pub(crate) fn forget(folder: &Path, submitter: &str) -> Result<u64> {
     if !folder.join(OWNER).exists() {
         return Ok(0);
     }
     let newest = segments(folder)?.last().copied().unwrap_or(0);
-    let Some(_claim) = claim_again(folder)? else {
+    let Some(_claim) = lock(folder)? else {
         let path = folder.join(format!("{submitter}{FORGET}"));
-        let written = File::create(&path).and_then(|mut file| {
-            file.write_all(newest.to_string().as_bytes())?;
-            file.sync_all()
-        });
-        return written.map(|()| 0).map_err(|error| io(&error, &path));
+        return write_file(&path, newest.to_string().as_bytes()).map(|()| 0);
     };
     let mut removed = 0;
-    for path in segments(folder)?.into_iter().map(|number| path(folder, number)) {
+    for number in segments(folder)? {
         let (mut kept, mut found) = (Vec::new(), 0);
-        for record in Records::open(path.clone())? {
+        for record in records(folder, number)? {
             let record = record?;
-            if record.origin.submitter == submitter {
+            if record.submitter == submitter {
                 found += 1;
             } else {
                 encode(&record, &mut kept)?;
             }
         }
         if found > 0 {
-            let new = path.with_extension("new");
-            let written = File::create(&new).and_then(|mut file| {
-                file.write_all(&kept)?;
-                file.sync_all()?;
-                std::fs::rename(&new, &path)?;
-                File::open(folder)?.sync_all()
-            });
-            written.map_err(|error| io(&error, &path))?;
+            write_file(&path(folder, number), &kept)?;
         }
         removed += found;
     }
     Ok(removed)
 }
 
-/// Locks an existing folder for its dataset; `None` if an intake uses it.
-fn claim_again(folder: &Path) -> Result<Option<Claim>> {
-    let path = folder.join(OWNER);
-    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| io(&error, &path))?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(Claim { _lock: lock })),
-        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
-        Err((_, error)) => {
-            Err(Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string()))
-        }
-    }
-}
-
 /// Submitters whose records are to be forgotten, with the last segment that can contain some.
-///
-/// # Errors
-/// Fails if the folder is not readable.
-pub fn forgotten(folder: &Path) -> Result<HashMap<String, u64>> {
-    let mut found = HashMap::new();
-    for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
-        let name = entry.map_err(|error| io(&error, folder))?.file_name();
-        if let Some(submitter) = name.to_str().and_then(|name| name.strip_suffix(FORGET)) {
-            let text = std::fs::read_to_string(folder.join(&name)).map_err(|error| io(&error, folder))?;
-            // The number is not written yet, so all existing segments count.
-            found.insert(submitter.to_owned(), text.trim().parse().unwrap_or(u64::MAX));
-        }
-    }
-    Ok(found)
+pub(crate) fn forgotten(folder: &Path) -> Result<HashMap<String, u64>> {
+    let last = |submitter: String| {
+        let text = std::fs::read_to_string(folder.join(format!("{submitter}{FORGET}"))).at(folder)?;
+        Ok((submitter, text.trim().parse().unwrap_or(u64::MAX)))
+    };
+    names(folder, FORGET)?.into_iter().map(last).collect()
 }
 
 /// Records that no segment contains records of a submitter any more.
-///
-/// # Errors
-/// Fails if the file cannot be removed.
-pub fn is_forgotten(folder: &Path, submitter: &str) -> Result<()> {
+pub(crate) fn is_forgotten(folder: &Path, submitter: &str) -> Result<()> {
     let path = folder.join(format!("{submitter}{FORGET}"));
-    std::fs::remove_file(&path).map_err(|error| io(&error, &path))
+    std::fs::remove_file(&path).at(&path)
 }
 
 /// Removes a segment.
-///
-/// # Errors
-/// Fails if it cannot be removed.
-pub fn remove(folder: &Path, number: u64) -> Result<()> {
+pub(crate) fn remove(folder: &Path, number: u64) -> Result<()> {
     let path = path(folder, number);
-    std::fs::remove_file(&path).map_err(|error| io(&error, &path))
+    std::fs::remove_file(&path).at(&path)
 }
 
 fn path(folder: &Path, number: u64) -> PathBuf {
@@ -340,71 +282,47 @@ fn begin(folder: &Path, number: u64) -> Result<File> {
         File::open(folder)?.sync_all()?;
         Ok(file)
     });
-    made.map_err(|error| io(&error, &path))
+    made.at(&path)
 }
 
 fn encode(record: &Record, bytes: &mut Vec<u8>) -> Result<()> {
-    let head = Head {
-        submitter: record.origin.submitter.clone(),
-        host_class: record.origin.host_class.clone(),
-        day: record.origin.day.0,
-        identity: format!("{:032x}", record.identity),
-        key: record.idempotency_key.clone(),
-    };
-    let head = serde_json::to_vec(&head).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
-    let length = |part: &[u8]| {
-        u32::try_from(part.len()).map_err(|_| Error::new(ErrorCode::TooLarge, "a record of 4 GiB or more"))
-    };
-    let mut checksum = crc32fast::Hasher::new();
-    checksum.update(&head);
-    checksum.update(&record.contents);
+    let length = u32::try_from(record.encoded_len());
+    let length = length.map_err(|_| Error::new(ErrorCode::TooLarge, "a record of 4 GiB or more"))?;
     bytes.extend(MAGIC);
-    bytes.extend(length(&head)?.to_le_bytes());
-    bytes.extend(length(&record.contents)?.to_le_bytes());
-    bytes.extend(checksum.finalize().to_le_bytes());
-    bytes.extend(head);
-    bytes.extend(&record.contents);
+    bytes.extend(length.to_le_bytes());
+    bytes.extend([0; 4]);
+    let begin = bytes.len();
+    record.encode(bytes).io()?;
+    let checksum = crc32fast::hash(&bytes[begin..]);
+    bytes[begin - 4..begin].copy_from_slice(&checksum.to_le_bytes());
     Ok(())
-}
-
-/// Lengths and checksum of a record.
-struct Header {
-    head: usize,
-    body: usize,
-    checksum: u32,
-}
-
-fn header_of(bytes: &[u8]) -> Option<Header> {
-    let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let header = Header { head: number(4)? as usize, body: number(8)? as usize, checksum: number(12)? };
-    (bytes.get(..4)? == MAGIC && header.head <= LONGEST_HEAD).then_some(header)
-}
-
-fn io(error: &std::io::Error, path: &Path) -> Error {
-    Error::new(ErrorCode::Io, error.to_string())
-        .with_input(path.display().to_string())
-        .with_hint("the intake needs a folder on a disk with free space")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn record(bytes: &[u8]) -> Record {
-        let origin = Origin { submitter: "aa".to_owned(), host_class: "desktop".to_owned(), day: Day(7) };
-        Record { origin, idempotency_key: Some("k".to_owned()), identity: 5, contents: bytes.to_vec() }
+    fn record(bytes: &'static [u8]) -> Record {
+        Record {
+            submitter: "aa".to_owned(),
+            host_class: "desktop".to_owned(),
+            day: 7,
+            idempotency_key: Some("k".to_owned()),
+            identity: Bytes::from(5u128.to_be_bytes().to_vec()),
+            contents: Bytes::from(bytes),
+        }
     }
 
     #[test]
     fn whole_records_come_back_and_cut_ones_do_not() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(folder.path(), 3).unwrap();
+        let mut log = Log::open(folder.path()).unwrap();
         log.append(&[record(b"one"), record(b"")]).unwrap();
         log.append(&[record(b"three")]).unwrap();
-        let read = || records(folder.path(), 3).unwrap().collect::<Result<Vec<_>>>().unwrap();
+        let read = || records(folder.path(), 0).unwrap().collect::<Result<Vec<_>>>().unwrap();
         let whole = read();
         assert_eq!(whole, [record(b"one"), record(b""), record(b"three")]);
-        let path = path(folder.path(), 3);
+        let path = path(folder.path(), 0);
         let bytes = std::fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(&path, &bytes[..cut]).unwrap();
@@ -417,7 +335,7 @@ mod tests {
         assert_eq!(read().len(), 2);
         // The log of an earlier version must not be lost.
         std::fs::write(&path, [&b"SFL1"[..], &bytes[4..]].concat()).unwrap();
-        let error = records(folder.path(), 3).unwrap().next().unwrap().unwrap_err();
+        let error = records(folder.path(), 0).unwrap().next().unwrap().unwrap_err();
         assert!(error.to_string().contains("an earlier sediment-fleet"), "{error}");
     }
 
@@ -435,13 +353,9 @@ mod tests {
     #[test]
     fn a_submitter_is_forgotten_at_once_or_before_the_dataset() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |submitter: &str| {
-            let mut record = record(submitter.as_bytes());
-            record.origin.submitter = submitter.to_owned();
-            record
-        };
+        let of = |submitter: &'static str| Record { submitter: submitter.to_owned(), ..record(b"rows") };
         let held = claim(folder.path(), "a").unwrap();
-        Log::open(folder.path(), 0).unwrap().append(&[of("x"), of("y"), of("x")]).unwrap();
+        Log::open(folder.path()).unwrap().append(&[of("x"), of("y"), of("x")]).unwrap();
         assert_eq!(forget(folder.path(), "x").unwrap(), 0);
         assert_eq!(forgotten(folder.path()).unwrap(), HashMap::from([("x".to_owned(), 0)]));
         is_forgotten(folder.path(), "x").unwrap();
@@ -454,9 +368,9 @@ mod tests {
     #[test]
     fn each_start_begins_a_segment() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Log::open(folder.path(), 0).unwrap());
-        let mut log = Log::open(folder.path(), 0).unwrap();
-        assert_eq!(log.begin_next().unwrap(), 2);
+        drop(Log::open(folder.path()).unwrap());
+        let mut log = Log::open(folder.path()).unwrap();
+        log.begin_next().unwrap();
         assert_eq!(segments(folder.path()).unwrap(), [0, 1, 2]);
         remove(folder.path(), 1).unwrap();
         assert_eq!(segments(folder.path()).unwrap(), [0, 2]);

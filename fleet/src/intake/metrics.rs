@@ -8,14 +8,13 @@ macro_rules! metrics {
     ($($name:ident $kind:literal $help:literal,)*) => {
         /// Counters of an intake since its start.
         #[derive(Debug, Default)]
-        pub struct Metrics {
+        pub(crate) struct Metrics {
             $(#[doc = $help] pub $name: AtomicU64,)*
         }
 
         impl Metrics {
             /// All counters, in the format of Prometheus.
-            #[must_use]
-            pub fn text(&self) -> String {
+            pub(crate) fn text(&self) -> String {
                 let mut text = String::new();
                 $(
                     let name = concat!("sediment_fleet_", stringify!($name));
@@ -55,7 +54,7 @@ metrics! {
 
 impl Metrics {
     /// Increments a counter.
-    pub fn count(number: &AtomicU64) {
+    pub(crate) fn count(number: &AtomicU64) {
         number.fetch_add(1, Ordering::Relaxed);
     }
 }

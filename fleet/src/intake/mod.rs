@@ -4,19 +4,19 @@
 //! [pushed](push) by profilers, also over [`grpc`]. [`metrics`] count, and [`health`] reports faults. [`page`] makes pages of packages, and [`published`] stores them until
 //! enough submitters have changed a package.
 
-pub mod connections;
+pub(crate) mod connections;
 mod grpc;
-pub mod health;
-pub mod keeper;
-pub mod log;
-pub mod metrics;
-pub mod packed;
-pub mod page;
-pub mod published;
-pub mod push;
+pub(crate) mod health;
+pub(crate) mod keeper;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod packed;
+pub(crate) mod page;
+pub(crate) mod published;
+pub(crate) mod push;
 mod receive;
-pub mod server;
-pub mod tokens;
+pub(crate) mod server;
+pub(crate) mod tokens;
 
 /// Size in bytes from which a submission is large.
 const LARGE: usize = 1 << 20;

@@ -5,12 +5,9 @@ use std::io::Read;
 
 /// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// Not compressed.
+pub(crate) enum Packing {
     None,
-    /// gzip.
     Gzip,
-    /// zstd.
     Zstd,
 }
 
@@ -19,8 +16,7 @@ const WINDOW: u32 = 23;
 
 impl Packing {
     /// Parses the value of the header; `None` if the encoding is not supported.
-    #[must_use]
-    pub fn parse(value: &str) -> Option<Self> {
+    pub(crate) fn parse(value: &str) -> Option<Self> {
         match value.trim() {
             "" | "identity" => Some(Self::None),
             "gzip" | "x-gzip" => Some(Self::Gzip),
@@ -30,10 +26,7 @@ impl Packing {
     }
 
     /// Unpacks bytes. Returns the packed bytes again if the result would be longer than `limit`.
-    ///
-    /// # Errors
-    /// Fails if the bytes are not in this format.
-    pub fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Result<Vec<u8>, Vec<u8>>> {
+    pub(crate) fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Result<Vec<u8>, Vec<u8>>> {
         let unpacked = match self {
             Self::None if bytes.len() <= limit => return Ok(Ok(bytes)),
             Self::None => None,

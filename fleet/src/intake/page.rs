@@ -4,23 +4,25 @@
 
 use super::metrics::Metrics;
 use super::published::{Publication, Published};
+use super::server::Settings;
 use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
-use crate::query::engine::{Engine, Limits};
-use crate::query::merge::{Merged, merge};
+use crate::errors::Context as _;
+use crate::query::engine::{Engine, processors};
+use crate::query::merge::{Merged, Query, merge};
 use crate::query::policy::Policy;
 use crate::query::views::{Covered, Drift, coverage, drift};
+use parking_lot::{Mutex, MutexGuard};
 use sediment_core::demangle::demangled;
 use sediment_core::escape::html;
 use sediment_core::profile::difference::{shares, weights};
 use sediment_core::profile::{Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Number of functions on a page.
@@ -37,8 +39,8 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 
 /// Makes the pages of a dataset.
 #[derive(Debug)]
-pub struct Pages {
-    place: String,
+pub(crate) struct Pages {
+    dataset: String,
     min_submitters: u32,
     shipped: Option<PathBuf>,
     published: Mutex<Published>,
@@ -49,7 +51,6 @@ pub struct Pages {
 
 #[derive(Debug, Clone, Copy)]
 struct LastComparison {
-    /// Version of the dataset.
     version: u64,
     begun: Instant,
     /// How often this intake had added to the dataset.
@@ -58,31 +59,19 @@ struct LastComparison {
 
 impl Pages {
     /// Pages of a dataset, with a folder of shipped profiles and a folder for published pages.
-    ///
-    /// # Errors
-    /// Fails if that folder is not usable.
-    pub fn new(
-        place: &str,
-        min_submitters: u32,
-        shipped: Option<PathBuf>,
-        published: &Path,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self> {
+    pub(crate) fn new(settings: &Settings, published: &Path, metrics: Arc<Metrics>) -> Result<Self> {
         let published = Mutex::new(Published::open(published)?);
-        let compared = tokio::sync::Mutex::default();
-        Ok(Self { place: place.to_owned(), min_submitters, shipped, published, metrics, compared })
+        let Settings { dataset, min_submitters, shipped, .. } = settings.clone();
+        Ok(Self { dataset, min_submitters, shipped, published, metrics, compared: Default::default() })
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {
-        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+        self.published.lock()
     }
 
     /// The list of packages.
-    ///
-    /// # Errors
-    /// Fails if the dataset is not readable.
-    pub async fn list(&self) -> Result<String> {
-        let dataset = Dataset::open(&self.place).await?;
+    pub(crate) async fn list(&self) -> Result<String> {
+        let dataset = Dataset::open(&self.dataset).await?;
         let mut body = "<h1>Packages</h1>\n".to_owned();
         let submissions = submissions(&dataset, &Selection::default()).await?;
         let mut packages: BTreeMap<&str, HashSet<i32>> = BTreeMap::new();
@@ -90,28 +79,24 @@ impl Pages {
             packages.entry(submissions.text(one.package)).or_default().insert(one.submitter);
         }
         let published = self.published();
-        let packages: Vec<(&str, Option<&Publication>)> = packages
-            .iter()
-            .map(|(package, submitters)| (*package, submitters.len(), published.all().get(*package)))
-            .filter(|(_, submitters, one)| *submitters >= self.least() || one.is_some())
-            .map(|(package, _, one)| (package, one))
-            .collect();
-        match packages.is_empty() {
-            true => body.push_str("<p>No package has enough submitters yet.</p>\n"),
-            false => body.push_str(&list(&packages)),
-        }
+        let shown = packages.iter().map(|(package, submitters)| {
+            let one = published.all().get(*package);
+            (one.is_some() || submitters.len() >= self.least()).then_some((*package, one))
+        });
+        let shown: Vec<(&str, Option<&Publication>)> = shown.flatten().collect();
+        body += &match shown.is_empty() {
+            true => "<p>No package has enough submitters yet.</p>\n".to_owned(),
+            false => list(&shown),
+        };
         Ok(document("Packages", &body))
     }
 
     /// The file with the page of a package (`html`), or with its merged profile (`gv`).
-    ///
-    /// # Errors
-    /// Fails if there is nothing that may be shown, or if the dataset is not readable.
-    pub async fn file(self: &Arc<Self>, package: &str, end: &str) -> Result<PathBuf> {
+    pub(crate) async fn file(self: &Arc<Self>, package: &str, end: &str) -> Result<PathBuf> {
         let (pages, name, asked) = (Arc::clone(self), package.to_owned(), Instant::now());
         // Continues if the client disconnects, so that the next client gets the page.
         let looking = tokio::spawn(async move { pages.look(&name, asked).await });
-        looking.await.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))??;
+        looking.await.io()??;
         if !self.is_published(package) {
             return Err(Error::new(ErrorCode::NotFound, "nothing of this package is published")
                 .with_hint("pages show what enough submitters have"));
@@ -145,7 +130,7 @@ impl Pages {
             return Ok(());
         }
         let begun = Instant::now();
-        let dataset = Dataset::open(&self.place).await?;
+        let dataset = Dataset::open(&self.dataset).await?;
         if last.map(|last| last.version) != Some(dataset.version) {
             let before = self.published().all().get(package).cloned();
             if let Some((one, page, profile)) = self.due(&dataset, package, before).await? {
@@ -178,8 +163,20 @@ impl Pages {
         }
         let covered = coverage(&submissions);
         drop(submissions);
-        let merged = merge(dataset, &engine(dataset)?, &selection, &self.policy()).await?;
-        let drifted = self.drift(dataset, &selection, &covered, package).await?;
+        let policy = Policy { min_submitters: self.min_submitters, ..Policy::default() };
+        let engine = || Engine::embedded(MEMORY, None, processors(), &dataset.store);
+        let query = Query { dataset, engine: &engine()?, selection: &selection, policy: &policy };
+        let merged = merge(query).await?;
+        // Drift of the last 30 days from the shipped profile, if there is one.
+        let since = covered.iter().map(|covered| Day(covered.days.1.0 - 29)).max();
+        let recent = Selection { since, ..selection.clone() };
+        let drifted = match self.shipped_profile(package)? {
+            Some(shipped) => {
+                let query = Query { engine: &engine()?, selection: &recent, ..query };
+                Some(drift(query, &shipped).await?)
+            }
+            None => None,
+        };
         let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
         let one = Publication {
             package: package.to_owned(),
@@ -195,25 +192,6 @@ impl Pages {
         version.submitters >= u64::from(self.min_submitters)
     }
 
-    fn policy(&self) -> Policy {
-        Policy { min_submitters: self.min_submitters, ..Policy::default() }
-    }
-
-    /// Drift of the last 30 days from the shipped profile, if there is one.
-    async fn drift(
-        &self,
-        dataset: &Dataset,
-        selection: &Selection,
-        covered: &[Covered],
-        package: &str,
-    ) -> Result<Option<Drift>> {
-        let Some(shipped) = self.shipped_profile(package)? else { return Ok(None) };
-        let newest = covered.iter().map(|covered| covered.days.1).max();
-        let since = newest.map(|newest| Day(newest.0 - 29));
-        let recent = Selection { since, ..selection.clone() };
-        drift(dataset, &engine(dataset)?, &recent, &self.policy(), &shipped).await.map(Some)
-    }
-
     fn shipped_profile(&self, package: &str) -> Result<Option<Profile>> {
         let name = sediment_core::escape::file_name(package);
         let Some((folder, name)) = self.shipped.as_ref().zip(name) else { return Ok(None) };
@@ -221,9 +199,7 @@ impl Pages {
         match std::fs::read(&path) {
             Ok(bytes) => text::parse(&bytes).map(|(profile, _)| Some(profile)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                Err(Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string()))
-            }
+            Err(error) => Err(error).at(&path),
         }
     }
 }
@@ -234,10 +210,6 @@ async fn submissions(dataset: &Dataset, selection: &Selection) -> Result<Submiss
         Err(error) if error.code() == ErrorCode::EmptyInput => Ok(Submissions::default()),
         found => found,
     }
-}
-
-fn engine(dataset: &Dataset) -> Result<Engine> {
-    Engine::embedded(&Limits { memory: MEMORY, ..Limits::default() }, &dataset.store)
 }
 
 fn of(package: &str) -> Selection {
@@ -261,22 +233,29 @@ fn in_link(package: &str) -> String {
         .collect()
 }
 
+/// A table. The heads of columns with numbers begin with `#`.
+fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let class = |head: &str| if head.starts_with('#') { " class=\"n\"" } else { "" };
+    let head = |head: &&str| format!("<th{}>{}</th>", class(head), head.trim_start_matches('#'));
+    let row = |cells: Vec<String>| {
+        let cells = heads.iter().zip(cells).map(|(head, cell)| format!("<td{}>{cell}</td>", class(head)));
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    };
+    let heads_row: String = heads.iter().map(head).collect();
+    format!("<table>\n<tr>{heads_row}</tr>\n{}</table>\n", rows.map(row).collect::<String>())
+}
+
 fn list(packages: &[(&str, Option<&Publication>)]) -> String {
-    let mut text = "<table>\n<tr><th>Package</th><th class=\"n\">Submissions</th><th class=\"n\">Versions</th><th>Last</th></tr>\n".to_owned();
-    for (package, one) in packages {
-        let number = |of: fn(&Publication) -> u64| one.map_or(String::new(), |one| of(one).to_string());
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "<tr><td><a href=\"/packages/{}\">{}</a></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
-            in_link(package),
-            html(package),
-            number(|one| one.submissions),
-            number(|one| one.versions),
-            one.map_or(String::new(), |one| Day(one.last).to_string())
-        );
-    }
-    text + "</table>\n"
+    let rows = packages.iter().map(|(package, one)| {
+        let text = |of: fn(&Publication) -> String| one.map_or(String::new(), of);
+        vec![
+            format!("<a href=\"/packages/{}\">{}</a>", in_link(package), html(package)),
+            text(|one| one.submissions.to_string()),
+            text(|one| one.versions.to_string()),
+            text(|one| Day(one.last).to_string()),
+        ]
+    });
+    table(&["Package", "#Submissions", "#Versions", "Last"], rows)
 }
 
 fn package_body(
@@ -288,7 +267,7 @@ fn package_body(
 ) -> String {
     let mut text = format!(
         "<h1>{}</h1>\n<p><a href=\"/packages/{}/profile.gv\" download=\"profile.gv\">Merged profile</a> of {} submissions: {} functions, {} calls and affinities. \
-         Skipped: {} functions that fewer than {min_submitters} submitters executed.</p>\n",
+         Skipped: {} functions that fewer than {min_submitters} submitters executed.</p>\n<h2>Versions</h2>\n",
         html(package),
         in_link(package),
         merged.submissions,
@@ -296,35 +275,25 @@ fn package_body(
         merged.profile.edge_count(),
         merged.rare,
     );
-    text.push_str("<h2>Versions</h2>\n<table>\n<tr><th>Version</th><th class=\"n\">Submissions</th><th class=\"n\">Submitters</th><th class=\"n\">Host classes</th><th>Days</th></tr>\n");
     let (shown, others): (Vec<&Covered>, Vec<&Covered>) =
         covered.iter().partition(|version| version.submitters >= u64::from(min_submitters));
-    for version in shown {
-        let _ = writeln!(
-            text,
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{} to {}</td></tr>",
-            html(&version.version),
-            version.submissions,
-            version.submitters,
-            version.host_classes,
-            version.days.0,
-            version.days.1
-        );
-    }
-    text.push_str("</table>\n");
+    let versions = shown.into_iter().map(|version| {
+        let [submissions, submitters, classes] =
+            [version.submissions, version.submitters, version.host_classes].map(|number| number.to_string());
+        let days = format!("{} to {}", version.days.0, version.days.1);
+        vec![html(&version.version), submissions, submitters, classes, days]
+    });
+    text += &table(&["Version", "#Submissions", "#Submitters", "#Host classes", "Days"], versions);
     if !others.is_empty() {
-        let _ = writeln!(
-            text,
-            "<p>{} further versions have fewer than {min_submitters} submitters.</p>",
-            others.len()
-        );
+        let number = others.len();
+        text += &format!("<p>{number} further versions have fewer than {min_submitters} submitters.</p>\n");
     }
     for line in &merged.aside {
-        let _ = writeln!(text, "<p>Set aside: {}.</p>", html(line));
+        text += &format!("<p>Set aside: {}.</p>\n", html(line));
     }
-    text.push_str("<h2>Drift</h2>\n");
+    text += "<h2>Drift</h2>\n";
     match drifted {
-        None => text.push_str("<p>No shipped profile to compare with.</p>\n"),
+        None => text += "<p>No shipped profile to compare with.</p>\n",
         Some(drift) => {
             let percent = |parts: u64| format!("{}.{:01} %", parts / 10_000, parts / 1000 % 10);
             let agreement = drift.agreement.map_or("unknown".to_owned(), percent);
@@ -332,27 +301,20 @@ fn package_body(
                 Some(loss) => format!("{:+.1} %", 100.0 * (loss - 1.0)),
                 None => "none: the code fits the TLB".to_owned(),
             };
-            let _ = writeln!(
-                text,
+            text += &format!(
                 "<p>Last 30 days against the shipped profile: {agreement} agreement, {} of the calls go to functions that it lacks. \
-                 Estimated iTLB misses of its order against a fresh one: {loss}.</p>",
+                 Estimated iTLB misses of its order against a fresh one: {loss}.</p>\n",
                 percent(drift.unknown)
             );
         }
     }
-    text.push_str("<h2>Hottest functions</h2>\n<table>\n<tr><th>Function</th><th>Library</th><th class=\"n\">Calls</th></tr>\n");
     let shares = shares(&weights(&merged.profile));
     let mut hot: Vec<_> = shares.into_iter().filter(|(_, share)| *share > 0).collect();
     hot.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
-    for (key, share) in hot.into_iter().take(HOT) {
-        let _ = writeln!(
-            text,
-            "<tr><td><code>{}</code></td><td>{}</td><td class=\"n\">{}.{:02} %</td></tr>",
-            html(&demangled(&key.name)),
-            html(key.dso.as_deref().unwrap_or("")),
-            share / 10_000_000_000_000,
-            share / 100_000_000_000 % 100
-        );
-    }
-    text + "</table>\n"
+    let hot = hot.into_iter().take(HOT).map(|(key, share)| {
+        let percent = format!("{}.{:02} %", share / 10_000_000_000_000, share / 100_000_000_000 % 100);
+        let name = format!("<code>{}</code>", html(&demangled(&key.name)));
+        vec![name, html(key.dso.as_deref().unwrap_or("")), percent]
+    });
+    text + "<h2>Hottest functions</h2>\n" + &table(&["Function", "Library", "#Calls"], hot)
 }

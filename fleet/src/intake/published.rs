@@ -4,57 +4,51 @@
 //! The difference between two publications of a package shows everything that changed between them. A package is therefore published again only when
 //! enough new submitters have changed it: otherwise known submitters could cause a new publication at any time.
 
-use sediment_core::{Error, ErrorCode, Result};
+use crate::errors::{Context as _, write_file};
+use sediment_core::Result;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// Data about a package's publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Publication {
-    /// Name of the package.
-    pub package: String,
-    /// Number of submissions.
-    pub submissions: u64,
+pub(crate) struct Publication {
+    pub(crate) package: String,
+    pub(crate) submissions: u64,
     /// The versions that are shown.
-    pub versions: u64,
+    pub(crate) versions: u64,
     /// Day of the newest submission.
-    pub last: i32,
+    pub(crate) last: i32,
     /// Number of submissions of each submitter, by the submitter's number.
-    pub of_submitters: BTreeMap<i32, u64>,
+    pub(crate) of_submitters: BTreeMap<i32, u64>,
 }
 
 impl Publication {
     /// Number of submitters that are not in this publication.
-    #[must_use]
-    pub fn new_submitters(&self, now: &BTreeMap<i32, u64>) -> usize {
+    pub(crate) fn new_submitters(&self, now: &BTreeMap<i32, u64>) -> usize {
         now.keys().filter(|submitter| !self.of_submitters.contains_key(submitter)).count()
     }
 }
 
 /// A folder with the newest publication of each package.
 #[derive(Debug)]
-pub struct Published {
+pub(crate) struct Published {
     folder: PathBuf,
     all: BTreeMap<String, Publication>,
 }
 
 impl Published {
     /// Opens a folder; makes it if it does not exist.
-    ///
-    /// # Errors
-    /// Fails if the folder is not readable.
-    pub fn open(folder: &Path) -> Result<Self> {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| io(&error, folder))?;
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).at(folder)?;
         let mut all = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
-            let path = entry.map_err(|error| io(&error, folder))?.path();
+        for entry in std::fs::read_dir(folder).at(folder)? {
+            let path = entry.at(folder)?.path();
             if path.extension().is_some_and(|end| end == "json") {
-                let text = std::fs::read(&path).map_err(|error| io(&error, &path))?;
+                let text = std::fs::read(&path).at(&path)?;
                 // A damaged file does not count as a publication, so the package is published again.
                 if let Ok(one) = serde_json::from_slice::<Publication>(&text) {
                     all.insert(one.package.clone(), one);
@@ -65,43 +59,27 @@ impl Published {
     }
 
     /// All publications, by package.
-    #[must_use]
-    pub fn all(&self) -> &BTreeMap<String, Publication> {
+    pub(crate) fn all(&self) -> &BTreeMap<String, Publication> {
         &self.all
     }
 
     /// Stores a publication with its page and profile.
-    ///
-    /// # Errors
-    /// Fails if the folder is not writable; the earlier publication is then kept.
-    pub fn keep(&mut self, one: Publication, page: &str, profile: &str) -> Result<()> {
-        let facts = serde_json::to_vec(&one).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
+    pub(crate) fn keep(&mut self, one: Publication, page: &str, profile: &str) -> Result<()> {
+        let facts = serde_json::to_vec(&one).io()?;
         // Writes the facts first: after an interruption, too much counts as published rather than too little.
         for (end, bytes) in [("json", &facts[..]), ("html", page.as_bytes()), ("gv", profile.as_bytes())] {
-            let path = self.path(&one.package, end);
-            let written = tempfile::NamedTempFile::new_in(&self.folder).and_then(|mut file| {
-                file.write_all(bytes)?;
-                file.as_file().sync_all()?;
-                file.persist(&path).map_err(|error| error.error)
-            });
-            written.map_err(|error| io(&error, &path))?;
+            write_file(&self.path(&one.package, end), bytes)?;
         }
         self.all.insert(one.package.clone(), one);
         Ok(())
     }
 
     /// The file with the page (`html`) or profile (`gv`) of a package.
-    #[must_use]
-    pub fn path(&self, package: &str, end: &str) -> PathBuf {
+    pub(crate) fn path(&self, package: &str, end: &str) -> PathBuf {
         // Names from strangers must not be used as file names.
-        let digest = Sha256::digest(package.as_bytes());
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let name = hex::encode(&Sha256::digest(package.as_bytes())[..16]);
         self.folder.join(format!("{name}.{end}"))
     }
-}
-
-fn io(error: &std::io::Error, path: &Path) -> Error {
-    Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string())
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! build-ids gives the packages of the libraries; without an entry, the package is the service and its version. The reader drops labels, hosts
 //! and times.
 
+use crate::errors::{Context as _, damaged};
+use parking_lot::RwLock;
 use prost::Message as _;
 use sediment_core::binary::NoFiles;
 use sediment_core::profile::text;
@@ -10,21 +12,17 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::{read, resolve};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
 
 /// Name and version of the profiled service or package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Service {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
+pub(crate) struct Service {
+    pub(crate) name: String,
+    pub(crate) version: String,
 }
 
 impl Service {
     /// From the query of `/ingest`: `name=SERVICE{version=VERSION}`, or `package=` and `version=`.
-    #[must_use]
-    pub fn of_query(query: &str) -> Self {
+    pub(crate) fn of_query(query: &str) -> Self {
         let mut service = Self::default();
         for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
             match &*key {
@@ -50,8 +48,7 @@ impl Service {
     }
 
     /// From the attributes of the first resources of an OTLP message that have them.
-    #[must_use]
-    pub fn of_otlp(message: &[u8]) -> Self {
+    pub(crate) fn of_otlp(message: &[u8]) -> Self {
         let export = message::Export::decode(message).unwrap_or_default();
         let resources = export.resources.into_iter().filter_map(|profiles| profiles.resource);
         let attributes = resources.flat_map(|resource| resource.attributes);
@@ -87,33 +84,24 @@ impl Service {
 
 /// Packages by build-id, from a file. Each line contains a build-id, a tab, and NAME-VERSION-RELEASE.
 #[derive(Debug, Default)]
-pub struct PackagesByBuildId {
+pub(crate) struct PackagesByBuildId {
     path: Option<PathBuf>,
     packages: RwLock<HashMap<String, String>>,
 }
 
 impl PackagesByBuildId {
     /// Reads a file. Without a file, no build-id is known.
-    ///
-    /// # Errors
-    /// Fails if the file is not readable, or has an invalid line, which the error contains.
-    pub fn open(path: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let build_ids = Self { path: path.map(Path::to_path_buf), packages: RwLock::default() };
         build_ids.refresh()?;
         Ok(build_ids)
     }
 
     /// Reads the file again. If that fails, keeps the earlier contents.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::open`].
-    pub fn refresh(&self) -> Result<()> {
+    pub(crate) fn refresh(&self) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let text =
-            std::fs::read_to_string(path).map_err(|error| Error::new(ErrorCode::Io, error.to_string()));
-        let packages = text.and_then(|text| Self::parse(&text));
-        let packages = packages.map_err(|error| error.with_input(path.display().to_string()))?;
-        *self.packages.write().unwrap_or_else(PoisonError::into_inner) = packages;
+        let packages = Self::parse(&std::fs::read_to_string(path).at(path)?);
+        *self.packages.write() = packages.map_err(|error| error.with_input(path.display().to_string()))?;
         Ok(())
     }
 
@@ -130,7 +118,7 @@ impl PackagesByBuildId {
     }
 
     fn package(&self, build_id: &str) -> Option<String> {
-        self.packages.read().unwrap_or_else(PoisonError::into_inner).get(build_id).cloned()
+        self.packages.read().get(build_id).cloned()
     }
 }
 
@@ -208,11 +196,7 @@ mod message {
 }
 
 /// The pprof profiles in a message of Parca's agents, with the services that their labels name.
-///
-/// # Errors
-/// Fails if the bytes are not such a message, or if it has no profile.
-pub fn of_parca(message: &[u8]) -> Result<Vec<(Service, Vec<u8>)>> {
-    let damaged = |message: String| Error::new(ErrorCode::Damaged, message);
+pub(crate) fn of_parca(message: &[u8]) -> Result<Vec<(Service, Vec<u8>)>> {
     let write = message::WriteRaw::decode(message)
         .map_err(|error| damaged(format!("not a WriteRawRequest: {error}")))?;
     let mut profiles = Vec::new();
@@ -221,12 +205,11 @@ pub fn of_parca(message: &[u8]) -> Result<Vec<(Service, Vec<u8>)>> {
         let service = Service::of_labels(labels.map(|label| (label.name, label.value)));
         profiles.extend(series.samples.into_iter().map(|sample| (service.clone(), sample.profile)));
     }
-    if profiles.is_empty() { Err(damaged("the message has no profile".to_owned())) } else { Ok(profiles) }
+    if profiles.is_empty() { Err(damaged("the message has no profile")) } else { Ok(profiles) }
 }
 
 /// The profile in a form with several parts, as Pyroscope's agents send it; for other bodies, all bytes.
-#[must_use]
-pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
+pub(crate) fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
     let Some(boundary) = content_type.strip_prefix("multipart/form-data").and_then(|rest| {
         let boundary = rest.split("boundary=").nth(1)?.split(';').next()?;
         Some(format!("--{}", boundary.trim().trim_matches('"')))
@@ -249,10 +232,11 @@ pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
 }
 
 /// Converts a recording to the text of a profile, with the packages of its libraries.
-///
-/// # Errors
-/// Returns the errors of the readers. Fails if no package is named.
-pub fn profile_of(recording: &[u8], service: &Service, build_ids: &PackagesByBuildId) -> Result<Vec<u8>> {
+pub(crate) fn profile_of(
+    recording: &[u8],
+    service: &Service,
+    build_ids: &PackagesByBuildId,
+) -> Result<Vec<u8>> {
     let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (mut profile, _unresolved) = resolve::resolve(&recording, &NoFiles)?;
     let service = service.package();

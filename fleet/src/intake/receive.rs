@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Submissions: limits, validation with the profile reader, and the keeper's answers.
 
-use super::connections::Slot;
+use super::connections::Connection;
 use super::grpc;
 use super::health::Part;
 use super::keeper::Kept;
@@ -14,78 +14,30 @@ use super::tokens::Sender;
 use super::{LARGE, LARGE_ONES};
 use crate::dataset::contents::Contents;
 use crate::day::Day;
-use crate::submission::{Named, Origin, Submission};
-use axum::Extension;
+use crate::submission::{Named, Submission};
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
+use parking_lot::Mutex;
 use prost::Message as _;
 use sediment_core::{Error, ErrorCode};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// Format of a body.
-enum Form {
-    /// A sediment profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
     Profile,
-    /// An OTLP message.
     Otlp,
-    /// A pprof profile, alone or in a form with this content type.
-    Pprof(Service, String),
+    /// A pprof profile, alone or in a form with several parts.
+    Pprof,
     /// A message of Parca's agents.
     Parca,
-}
-
-pub(super) async fn profile(
-    State(shared): State<Arc<Shared>>,
-    Extension(slot): Extension<Slot>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    receive(&shared, &slot, &headers, body, Form::Profile).await
-}
-
-pub(super) async fn otlp(
-    State(shared): State<Arc<Shared>>,
-    Extension(slot): Extension<Slot>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    receive(&shared, &slot, &headers, body, Form::Otlp).await
-}
-
-pub(super) async fn pprof(
-    State(shared): State<Arc<Shared>>,
-    Extension(slot): Extension<Slot>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let service = Service::of_query(query.as_deref().unwrap_or_default());
-    let kind = text_of(&headers, &header::CONTENT_TYPE).unwrap_or_default().to_owned();
-    receive(&shared, &slot, &headers, body, Form::Pprof(service, kind)).await
-}
-
-pub(super) async fn otlp_by_grpc(
-    State(shared): State<Arc<Shared>>,
-    Extension(slot): Extension<Slot>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    grpc::answer(receive(&shared, &slot, &headers, body, Form::Otlp).await).await
-}
-
-pub(super) async fn parca(
-    State(shared): State<Arc<Shared>>,
-    Extension(slot): Extension<Slot>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    grpc::answer(receive(&shared, &slot, &headers, body, Form::Parca).await).await
 }
 
 pub(super) fn answer(status: StatusCode, text: impl Into<String>) -> Response {
@@ -96,77 +48,35 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h 
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Reason to reject a submission before any of it is stored.
-#[derive(Debug, Clone, Copy)]
-enum Refused {
-    Token,
-    Wrong,
-    Rate,
-    AtOnce,
-    Size,
-    Packing,
-    Slow,
-    Broken,
-    Busy,
+/// Reason to reject a request: its counter, its status, the seconds after which to try again (0: never), and its text.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal(fn(&Metrics) -> &AtomicU64, StatusCode, u32, &'static str);
+
+macro_rules! refusals {
+    ($($name:ident $counter:ident $status:ident $wait:literal $text:literal;)*) => {
+        $(const $name: Refusal = Refusal(|metrics| &metrics.$counter, StatusCode::$status, $wait, $text);)*
+    };
 }
 
-impl Refused {
-    fn answer(self, shared: &Shared) -> Response {
-        let metrics = &shared.metrics;
-        let (count, status, wait, text) = match self {
-            Self::Token => (
-                &metrics.refused_token_total,
-                StatusCode::UNAUTHORIZED,
-                None,
-                "unknown token: send Authorization: Bearer TOKEN",
-            ),
-            Self::Wrong => (
-                &metrics.refused_wrong_total,
-                StatusCode::TOO_MANY_REQUESTS,
-                Some("60"),
-                "too many requests without a known token: try again in a minute",
-            ),
-            Self::Rate => (
-                &metrics.refused_rate_total,
-                StatusCode::TOO_MANY_REQUESTS,
-                Some("60"),
-                "too many submissions: try again in a minute",
-            ),
-            Self::AtOnce => (
-                &metrics.refused_at_once_total,
-                StatusCode::TOO_MANY_REQUESTS,
-                Some("1"),
-                "too many submissions at the same time: send one after the other",
-            ),
-            Self::Size => (
-                &metrics.refused_size_total,
-                StatusCode::PAYLOAD_TOO_LARGE,
-                None,
-                "the submission is larger than the limit",
-            ),
-            Self::Packing => (
-                &metrics.refused_packing_total,
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                None,
-                "the body does not have its Content-Encoding, or is neither gzip nor zstd",
-            ),
-            Self::Slow => (
-                &metrics.refused_slow_total,
-                StatusCode::REQUEST_TIMEOUT,
-                None,
-                "the submission did not arrive in time",
-            ),
-            Self::Broken => {
-                (&metrics.refused_slow_total, StatusCode::BAD_REQUEST, None, "the submission is incomplete")
-            }
-            Self::Busy => {
-                (&metrics.refused_busy_total, StatusCode::SERVICE_UNAVAILABLE, Some("1"), "busy: try again")
-            }
-        };
-        Metrics::count(count);
+refusals! {
+    TOKEN refused_token_total UNAUTHORIZED 0 "unknown token: send Authorization: Bearer TOKEN";
+    WRONG refused_wrong_total TOO_MANY_REQUESTS 60 "too many requests without a known token: try again in a minute";
+    RATE refused_rate_total TOO_MANY_REQUESTS 60 "too many submissions: try again in a minute";
+    AT_ONCE refused_at_once_total TOO_MANY_REQUESTS 1 "too many submissions at the same time: send one after the other";
+    SIZE refused_size_total PAYLOAD_TOO_LARGE 0 "the submission is larger than the limit";
+    PACKING refused_packing_total UNSUPPORTED_MEDIA_TYPE 0 "the body does not have its Content-Encoding, or is neither gzip nor zstd";
+    SLOW refused_slow_total REQUEST_TIMEOUT 0 "the submission did not arrive in time";
+    BROKEN refused_slow_total BAD_REQUEST 0 "the submission is incomplete";
+    BUSY refused_busy_total SERVICE_UNAVAILABLE 1 "busy: try again";
+}
+
+impl Refusal {
+    fn answer(self, metrics: &Metrics) -> Response {
+        let Self(counter, status, wait, text) = self;
+        Metrics::count(counter(metrics));
         let mut response = answer(status, text);
-        if let Some(wait) = wait {
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(wait));
+        if wait > 0 {
+            response.headers_mut().insert(header::RETRY_AFTER, wait.into());
         }
         response
     }
@@ -174,7 +84,6 @@ impl Refused {
 
 /// A body that arrived completely.
 struct Received {
-    sender: Sender,
     bytes: Vec<u8>,
     packing: Packing,
     _room: Option<OwnedSemaphorePermit>,
@@ -183,94 +92,96 @@ struct Received {
 /// One of a submitter's simultaneous submissions, until it is dropped.
 struct Turn {
     shared: Arc<Shared>,
-    submitter: String,
+    sender: Sender,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Ok(mut buckets) = self.shared.buckets.lock()
-            && let Some(bucket) = buckets.get_mut(&self.submitter)
-        {
-            bucket.open = bucket.open.saturating_sub(1);
+        self.shared.metrics.queue.fetch_sub(1, Ordering::Relaxed);
+        if let Some(bucket) = self.shared.buckets.lock().get_mut(&self.sender.submitter) {
+            bucket.open -= 1;
         }
     }
 }
 
-async fn receive(shared: &Arc<Shared>, slot: &Slot, headers: &HeaderMap, body: Body, form: Form) -> Response {
-    let metrics = Arc::clone(&shared.metrics);
-    metrics.queue.fetch_add(1, Ordering::Relaxed);
-    let response = match turn(shared, headers) {
-        Ok((turn, sender)) => {
-            slot.waits();
-            let received = received(shared, headers, body, sender).await;
-            slot.works();
-            let response = match received {
-                Ok(received) => keep(shared, headers, received, form).await,
-                Err(refused) => refused.answer(shared),
-            };
-            drop(turn);
-            response
-        }
-        Err(refused) => refused.answer(shared),
+/// Answers a request that sends submissions.
+pub(super) async fn receive(shared: Arc<Shared>, request: Request, form: Form) -> Response {
+    let is_grpc = grpc::is_request(request.headers());
+    let (head, body) = request.into_parts();
+    let response = match receive_body(&shared, &head, body, form).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.answer(&shared.metrics),
     };
-    metrics.queue.fetch_sub(1, Ordering::Relaxed);
-    response
+    if is_grpc { grpc::answer(response).await } else { response }
+}
+
+async fn receive_body(
+    shared: &Arc<Shared>,
+    head: &Parts,
+    body: Body,
+    form: Form,
+) -> Result<Response, Refusal> {
+    let turn = turn(shared, &head.headers)?;
+    let connection = head.extensions.get::<Arc<Connection>>().cloned().ok_or(BUSY)?;
+    connection.waits();
+    let received = read(shared, &connection, &head.headers, body).await;
+    connection.works();
+    keep(&turn, head, received?, form).await
 }
 
 /// Permission for a submitter to send, if the token is valid and the submitter is within its limits.
-fn turn(shared: &Arc<Shared>, headers: &HeaderMap) -> Result<(Turn, Sender), Refused> {
+fn turn(shared: &Arc<Shared>, headers: &HeaderMap) -> Result<Turn, Refusal> {
     let token = text_of(headers, &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let Some(sender) = shared.tokens.sender(token.unwrap_or_default()) else {
-        return Err(if shared.tokens.may_be_wrong() { Refused::Token } else { Refused::Wrong });
+        return Err(if shared.tokens.may_be_wrong() { TOKEN } else { WRONG });
     };
-    let settings = &shared.settings;
-    let rate = f64::from(settings.rate);
-    let mut buckets = shared.buckets.lock().map_err(|_| Refused::Busy)?;
+    let rate = f64::from(shared.settings.rate);
+    let mut buckets = shared.buckets.lock();
     let now = Instant::now();
     let bucket = buckets.entry(sender.submitter.clone()).or_insert(Bucket { left: rate, at: now, open: 0 });
     let grown = now.saturating_duration_since(bucket.at).as_secs_f64() * rate / 60.0;
     (bucket.left, bucket.at) = ((bucket.left + grown).min(rate), now);
     if bucket.left < 1.0 {
-        return Err(Refused::Rate);
+        return Err(RATE);
     }
-    if bucket.open >= settings.at_once.max(1) {
-        return Err(Refused::AtOnce);
+    if bucket.open >= shared.settings.at_once.max(1) {
+        return Err(AT_ONCE);
     }
     bucket.left -= 1.0;
     bucket.open += 1;
-    let submitter = sender.submitter.clone();
-    Ok((Turn { shared: Arc::clone(shared), submitter }, sender))
+    shared.metrics.queue.fetch_add(1, Ordering::Relaxed);
+    Ok(Turn { shared: Arc::clone(shared), sender })
 }
 
 /// Reads the bytes of a request within all limits. Memory is reserved when bytes arrive, so an announced length alone does not reserve memory.
-async fn received(
+async fn read(
     shared: &Shared,
+    connection: &Connection,
     headers: &HeaderMap,
     body: Body,
-    sender: Sender,
-) -> Result<Received, Refused> {
-    let limit = shared.settings.size;
+) -> Result<Received, Refusal> {
+    let limit = shared.settings.max_size << 10;
     let announced = text_of(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
-        return Err(Refused::Size);
+        return Err(SIZE);
     }
     let is_grpc = grpc::is_request(headers);
     let encoding = if is_grpc { grpc::ENCODING } else { header::CONTENT_ENCODING };
-    let packing = Packing::parse(text_of(headers, &encoding).unwrap_or_default()).ok_or(Refused::Packing)?;
+    let packing = Packing::parse(text_of(headers, &encoding).unwrap_or_default()).ok_or(PACKING)?;
     let read = async {
         let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
         let mut stream = body.into_data_stream();
         while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|_| Refused::Broken)?;
+            connection.waits();
+            let chunk = chunk.map_err(|_| BROKEN)?;
             let length = bytes.len() + chunk.len();
             if length > limit {
-                return Err(Refused::Size);
+                return Err(SIZE);
             }
             let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
             let more = u32::try_from(length.div_ceil(1024).saturating_sub(held)).unwrap_or(u32::MAX);
             if more > 0 {
-                let taken = Arc::clone(&shared.room).try_acquire_many_owned(more);
-                let taken = taken.map_err(|_| Refused::Busy)?;
+                let taken = Arc::clone(&shared.room).try_acquire_many_owned(more).map_err(|_| BUSY)?;
                 match &mut room {
                     Some(room) => room.merge(taken),
                     none => *none = Some(taken),
@@ -278,11 +189,10 @@ async fn received(
             }
             bytes.extend_from_slice(&chunk);
         }
-        let packing =
-            if is_grpc { grpc::unframe(&mut bytes, packing).ok_or(Refused::Broken)? } else { packing };
-        Ok(Received { sender, bytes, packing, _room: room })
+        let packing = if is_grpc { grpc::unframe(&mut bytes, packing).ok_or(BROKEN)? } else { packing };
+        Ok(Received { bytes, packing, _room: room })
     };
-    tokio::time::timeout(shared.settings.timeout, read).await.map_err(|_| Refused::Slow)?
+    tokio::time::timeout(shared.settings.receive_timeout(), read).await.map_err(|_| SLOW)?
 }
 
 /// A submission that the reader accepted.
@@ -293,7 +203,7 @@ struct Checked {
 
 /// Reason why the reader rejected it.
 enum Fault {
-    Refused(Refused),
+    Refused(Refusal),
     Reader(Error),
 }
 
@@ -305,30 +215,29 @@ struct Unread {
     /// The body until it is read.
     bytes: Mutex<Vec<u8>>,
     form: Form,
+    query: String,
+    content_type: String,
 }
 
 impl Unread {
-    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Unpacks the body, converts it to a profile if necessary, and reads it.
     fn check(&self, limit: usize) -> Result<Vec<Checked>, Fault> {
-        let body = std::mem::take(&mut *self.bytes());
+        let body = std::mem::take(&mut *self.bytes.lock());
         let bytes = match self.packing.unpacked(body, limit) {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(body)) => {
-                *self.bytes() = body;
-                return Err(Fault::Refused(Refused::Size));
+                *self.bytes.lock() = body;
+                return Err(Fault::Refused(SIZE));
             }
-            Err(_) => return Err(Fault::Refused(Refused::Packing)),
+            Err(_) => return Err(Fault::Refused(PACKING)),
         };
         let build_ids = &self.shared.build_ids;
-        let profiles = match &self.form {
+        let profiles = match self.form {
             Form::Profile => vec![Ok(bytes)],
             Form::Otlp => vec![push::profile_of(&bytes, &Service::of_otlp(&bytes), build_ids)],
-            Form::Pprof(service, kind) => {
-                vec![push::profile_of(push::part_of_form(kind, &bytes), service, build_ids)]
+            Form::Pprof => {
+                let profile = push::part_of_form(&self.content_type, &bytes);
+                vec![push::profile_of(profile, &Service::of_query(&self.query), build_ids)]
             }
             Form::Parca => {
                 let profiles = push::of_parca(&bytes).map_err(Fault::Reader)?.into_iter();
@@ -357,79 +266,92 @@ impl Unread {
 
     /// Checks in a thread for work: a small body when a processor is free, a large body when no other large body is checked.
     async fn check_in_turn(self) -> Result<Vec<Checked>, Fault> {
-        let limit = self.shared.settings.size;
+        let limit = self.shared.settings.max_size << 10;
         let unread = Arc::new(self);
-        let length = unread.bytes().len();
+        let length = unread.bytes.lock().len();
         if length <= LARGE {
             let _turn = unread.shared.validating.acquire().await;
             match unread.check_elsewhere(limit.min(LARGE)).await {
                 // It is larger without its packing.
-                Err(Fault::Refused(Refused::Size)) if limit > LARGE => {}
+                Err(Fault::Refused(Refusal(_, StatusCode::PAYLOAD_TOO_LARGE, ..))) if limit > LARGE => {}
                 checked => return checked,
             }
         }
         let _turn = LARGE_ONES.acquire().await;
-        unread.check_elsewhere(limit).await
+        // Its memory is free when its thread ends.
+        let (answer, checked) = oneshot::channel();
+        let _ = std::thread::Builder::new().spawn(move || answer.send(unread.check(limit)));
+        checked.await.unwrap_or_else(|_| Err(failed()))
     }
 
     async fn check_elsewhere(self: &Arc<Self>, limit: usize) -> Result<Vec<Checked>, Fault> {
         let unread = Arc::clone(self);
         let checked = tokio::task::spawn_blocking(move || unread.check(limit)).await;
-        checked.unwrap_or_else(|_| Err(Fault::Reader(Error::new(ErrorCode::Io, "the reader failed"))))
+        checked.unwrap_or_else(|_| Err(failed()))
     }
 }
 
+fn failed() -> Fault {
+    Fault::Reader(Error::new(ErrorCode::Io, "the reader failed"))
+}
+
 /// Validates and stores a submission.
-async fn keep(shared: &Arc<Shared>, headers: &HeaderMap, received: Received, form: Form) -> Response {
-    let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
+async fn keep(turn: &Turn, head: &Parts, received: Received, form: Form) -> Result<Response, Refusal> {
+    let Turn { shared, sender } = turn;
+    let key = head.headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
-        return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
+        return Ok(answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters"));
     }
-    let Received { sender, bytes, packing, _room } = received;
-    let is_imported = !matches!(form, Form::Profile);
+    let Received { bytes, packing, _room } = received;
     let unread = Unread {
         shared: Arc::clone(shared),
         submitter: sender.submitter.clone(),
         packing,
         bytes: Mutex::new(bytes),
         form,
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        content_type: text_of(&head.headers, &header::CONTENT_TYPE).unwrap_or_default().to_owned(),
     };
     let checked = match unread.check_in_turn().await {
         Ok(checked) => checked,
-        Err(Fault::Refused(refused)) => return refused.answer(shared),
+        Err(Fault::Refused(refusal)) => return Err(refusal),
         Err(Fault::Reader(error)) => {
             Metrics::count(&shared.metrics.refused_invalid_total);
             let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-            return answer(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}{hint}"));
+            return Ok(answer(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}{hint}")));
         }
     };
-    let origin = Origin { submitter: sender.submitter, host_class: sender.host_class, day: Day::today() };
     let mut is_new = false;
     for Checked { identity, contents } in checked {
-        let record = Record { origin: origin.clone(), idempotency_key: key.clone(), identity, contents };
-        match shared.keeper.keep(record).await {
-            Some(Kept::New) => {
-                if is_imported {
+        let record = Record {
+            submitter: sender.submitter.clone(),
+            host_class: sender.host_class.clone(),
+            day: Day::today().0,
+            idempotency_key: key.clone(),
+            identity: identity.to_be_bytes().to_vec().into(),
+            contents: contents.into(),
+        };
+        match shared.keeper.keep(record).await.ok_or(BUSY)? {
+            Kept::New => {
+                if form != Form::Profile {
                     Metrics::count(&shared.metrics.imported_total);
                 }
                 is_new = true;
             }
-            Some(Kept::Duplicate) => {}
-            Some(Kept::KeyReused) => {
-                return answer(StatusCode::CONFLICT, "the idempotency key came with another submission");
+            Kept::Duplicate => {}
+            Kept::KeyReused => {
+                return Ok(answer(StatusCode::CONFLICT, "the idempotency key came with another submission"));
             }
-            Some(Kept::Failed(error)) => {
+            Kept::Failed(error) => {
                 shared.health.fails(Part::Log, &error.to_string());
                 let text = "the submission could not be stored: try again later";
-                return answer(StatusCode::INSUFFICIENT_STORAGE, text);
+                return Ok(answer(StatusCode::INSUFFICIENT_STORAGE, text));
             }
-            None => return Refused::Busy.answer(shared),
         }
     }
-    if is_new {
-        shared.health.works(Part::Log);
-        answer(StatusCode::CREATED, "kept")
-    } else {
-        answer(StatusCode::OK, "kept before")
+    if !is_new {
+        return Ok(answer(StatusCode::OK, "kept before"));
     }
+    shared.health.works(Part::Log);
+    Ok(answer(StatusCode::CREATED, "kept"))
 }

@@ -1,38 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The HTTP server: connections, their limits, and pages. [`super::receive`] handles submissions. A proxy provides TLS.
 
-use super::connections::{Connections, Slot};
+use super::connections::{Connection, Connections};
 use super::health::{Health, Part};
-use super::keeper::{Handle, Keeper, Maintenance, Segments};
+use super::keeper::{Handle, Keeper};
+use super::log;
 use super::metrics::Metrics;
 use super::page::Pages;
 use super::push::PackagesByBuildId;
-use super::receive::{self, answer};
+use super::receive::{Form, answer, receive};
 use super::tokens::TokenFile;
+use crate::day::since_1970;
+use crate::errors::Context as _;
+use crate::query::engine::processors;
 use crate::secret::Keys;
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Path as Segment, State};
+use axum::extract::{DefaultBodyLimit, Path as Segment, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
+use futures::StreamExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::io::AsyncReadExt as _;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::io::ReaderStream;
 
 /// Time between checks of the file of tokens.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,8 +48,8 @@ const WAITING_PAGES: usize = 64;
 const PIECE: usize = 32 * 1024;
 /// Maximum time for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
-/// Bytes of an answer that the system takes for a client.
-const SEND_BUFFER: u32 = 64 * 1024;
+/// Bytes of an answer that the system, and that the server, takes for a client.
+const SEND_BUFFER: usize = 64 * 1024;
 /// Simultaneous requests of a connection.
 const STREAMS: u32 = 16;
 /// First bytes of a connection with HTTP/2.
@@ -52,42 +58,67 @@ const PREFACE: &[u8] = b"PRI";
 const BLOCKING: usize = 128;
 
 /// Settings of an intake.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The dataset.
-    pub place: String,
-    /// File of the dataset's secret; `None`: the file next to its folder.
-    pub secret: Option<PathBuf>,
-    /// Address to listen on.
-    pub listen: SocketAddr,
-    /// Folder of the log.
-    pub log: PathBuf,
-    /// File of tokens.
-    pub tokens: PathBuf,
-    /// File of packages by build-id, for profiles from profilers.
-    pub build_ids: Option<PathBuf>,
-    /// Maximum size of a submission in bytes.
-    pub size: usize,
-    /// Maximum number of submissions of a submitter per minute.
-    pub rate: u32,
-    /// Maximum number of simultaneous submissions of a submitter.
-    pub at_once: usize,
-    /// Maximum time for a request, including its answer.
-    pub longest: Duration,
-    /// Maximum time until a submission has arrived.
-    pub timeout: Duration,
-    /// Maximum bytes of submissions that are received at the same time.
-    pub memory: usize,
-    /// Maximum number of connections.
-    pub connections: usize,
-    /// Limits after which segments become partitions.
-    pub segments: Segments,
-    /// Maintenance of the dataset.
-    pub maintenance: Maintenance,
-    /// Minimum number of submitters that must have executed a function before a page shows it.
-    pub min_submitters: u32,
-    /// Folder with the shipped profile of each package, `PACKAGE.gv`.
-    pub shipped: Option<PathBuf>,
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Settings {
+    /// Folder, or s3://BUCKET/PREFIX; made if it does not exist
+    pub(super) dataset: String,
+    /// File of tokens, written by `token`
+    #[arg(long, value_name = "FILE")]
+    tokens: PathBuf,
+    /// File of the secret for keys of submitters; made with the dataset [default: DATASET.secret]
+    #[arg(long, value_name = "FILE")]
+    pub(super) secret: Option<PathBuf>,
+    /// Address to listen on; use a proxy for TLS
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8440")]
+    listen: SocketAddr,
+    /// Folder of the log, on a disk of this machine [default: the folder log of the dataset]
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+    /// File of packages for profiles from profilers, one on each line: build-id, tab, NAME-VERSION-RELEASE [default: service.name and service.version]
+    #[arg(long, value_name = "FILE")]
+    build_ids: Option<PathBuf>,
+    /// Maximum size of a submission, in KiB
+    #[arg(long, value_name = "KIB", default_value_t = 16 * 1024)]
+    pub(super) max_size: usize,
+    /// Maximum number of submissions of a submitter per minute
+    #[arg(long, value_name = "COUNT", default_value_t = 600)]
+    pub(super) rate: u32,
+    /// Maximum number of simultaneous submissions of a submitter
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    pub(super) at_once: usize,
+    /// Maximum seconds for a request, including its answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    request_timeout: u64,
+    /// Maximum seconds until a submission has arrived
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    receive_timeout: u64,
+    /// Memory for submissions during their receipt, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 48)]
+    memory: usize,
+    /// Maximum number of connections
+    #[arg(long, value_name = "COUNT", default_value_t = 512)]
+    connections: usize,
+    /// Maximum seconds until received submissions are in the dataset
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(super) every: u64,
+    /// Seconds between combinations of small files and removals of old files; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(super) maintain_every: u64,
+    /// Hours for which files of earlier snapshots are kept
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    pub(super) retention: u32,
+    /// Show functions on pages, and in downloaded profiles, only if at least this number of submitters executed them
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    pub(super) min_submitters: u32,
+    /// Folder of shipped profiles, PACKAGE.gv, for comparisons on pages [default: none]
+    #[arg(long, value_name = "DIR")]
+    pub(super) shipped: Option<PathBuf>,
+}
+
+impl Settings {
+    pub(super) fn receive_timeout(&self) -> Duration {
+        Duration::from_secs(self.receive_timeout)
+    }
 }
 
 /// State that all requests share.
@@ -106,6 +137,9 @@ pub(super) struct Shared {
     pub(super) validating: Semaphore,
     pages: Arc<Pages>,
     waiting_pages: Semaphore,
+    connections: Connections,
+    /// Maximum time of a request.
+    longest: Duration,
 }
 
 /// Remaining limits of a submitter.
@@ -117,65 +151,49 @@ pub(super) struct Bucket {
 }
 
 /// Serves until the process is asked to end. Calls `ready` with the address.
-///
-/// # Errors
-/// Fails if the dataset, the log, the tokens or the address are not usable.
-pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
+pub(crate) fn serve(settings: &Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
+    let log = settings.log.clone().or_else(|| log::folder_of(&settings.dataset)).ok_or_else(|| {
+        Error::new(ErrorCode::Usage, "a dataset in an object store needs a folder for the log")
+            .with_hint("--log DIR, on a disk of this machine")
+    })?;
     let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
-    let (keeper, keys) = Keeper::start(
-        &settings.place,
-        settings.secret.as_deref(),
-        &settings.log,
-        (settings.segments, settings.maintenance),
-        Arc::clone(&metrics),
-        Arc::clone(&health),
-    )?;
-    let served = serve_with(&settings, &keeper, &keys, metrics, health, ready);
+    let (keeper, keys) = Keeper::start(settings, &log, Arc::clone(&metrics), Arc::clone(&health))?;
+    let shared = || {
+        Ok(Shared {
+            tokens: TokenFile::open(&settings.tokens, &keys)?,
+            build_ids: PackagesByBuildId::open(settings.build_ids.as_deref())?,
+            health,
+            keeper: keeper.handle(),
+            keys,
+            room: Arc::new(Semaphore::new(settings.memory << 10)),
+            buckets: Mutex::default(),
+            validating: Semaphore::new(processors()),
+            pages: Arc::new(Pages::new(settings, &log.join("published"), Arc::clone(&metrics))?),
+            waiting_pages: Semaphore::new(WAITING_PAGES),
+            connections: Connections::default(),
+            longest: Duration::from_secs(settings.request_timeout),
+            metrics,
+            settings: settings.clone(),
+        })
+    };
+    let served = shared().and_then(|shared| serve_with(Arc::new(shared), ready));
     keeper.stop();
     served
 }
 
-fn serve_with(
-    settings: &Settings,
-    keeper: &Keeper,
-    keys: &Keys,
-    metrics: Arc<Metrics>,
-    health: Arc<Health>,
-    ready: impl FnOnce(SocketAddr),
-) -> Result<()> {
-    let shared = Arc::new(Shared {
-        tokens: TokenFile::open(&settings.tokens, keys)?,
-        build_ids: PackagesByBuildId::open(settings.build_ids.as_deref())?,
-        health,
-        keeper: keeper.handle(),
-        keys: keys.clone(),
-        room: Arc::new(Semaphore::new(settings.memory / 1024)),
-        buckets: Mutex::default(),
-        validating: Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)),
-        pages: Arc::new(Pages::new(
-            &settings.place,
-            settings.min_submitters,
-            settings.shipped.clone(),
-            &settings.log.join("published"),
-            Arc::clone(&metrics),
-        )?),
-        waiting_pages: Semaphore::new(WAITING_PAGES),
-        metrics,
-        settings: settings.clone(),
-    });
+fn serve_with(shared: Arc<Shared>, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     // A thread that reads the log of a table waits for files, which other threads read.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .max_blocking_threads(BLOCKING)
-        .enable_all()
-        .build()
-        .map_err(|error| io(&error))?;
-    runtime.block_on(async {
-        let listener = listen(settings.listen);
-        let listener = listener.map_err(|error| io(&error).with_input(settings.listen.to_string()))?;
-        let ends = Ends::new()?;
-        let hang_up = signal(SignalKind::hangup()).map_err(|error| io(&error))?;
-        let looking = tokio::spawn(look_at_tokens(Arc::clone(&shared), hang_up));
-        ready(listener.local_addr().map_err(|error| io(&error))?);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().max_blocking_threads(BLOCKING).enable_all().build();
+    runtime.io()?.block_on(async {
+        let address = shared.settings.listen;
+        let listener = listen(address).io().map_err(|error| error.with_input(address.to_string()))?;
+        // Signals are handled from here on.
+        let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+        let [terminate, interrupt] = ends;
+        let ends = (terminate.io()?, interrupt.io()?);
+        let looking = tokio::spawn(look_at_tokens(Arc::clone(&shared), signal(SignalKind::hangup()).io()?));
+        ready(listener.local_addr().io()?);
         accept(&listener, &shared, ends).await;
         looking.abort();
         Ok(())
@@ -186,7 +204,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     // Connections inherit it. Otherwise the system would take megabytes for each client that does not read.
-    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_send_buffer_size(SEND_BUFFER as u32)?;
     socket.bind(address)?;
     socket.listen(1024)
 }
@@ -196,28 +214,27 @@ async fn look_at_tokens(shared: Arc<Shared>, mut hang_up: Signal) {
     loop {
         tokio::select! {
             _ = hang_up.recv() => {
-                shared.tokens.refresh(true, &shared.health);
-                match shared.build_ids.refresh() {
-                    Ok(()) => shared.health.works(Part::BuildIds),
-                    Err(error) => shared.health.fails(Part::BuildIds, &error.to_string()),
-                }
+                shared.tokens.refresh(&shared.health);
+                shared.health.is(Part::BuildIds, shared.build_ids.refresh());
             }
-            () = tokio::time::sleep(LOOK) => shared.tokens.refresh(false, &shared.health),
+            () = tokio::time::sleep(LOOK) => shared.tokens.refresh(&shared.health),
         }
     }
 }
 
 fn routes(shared: Arc<Shared>) -> Router {
+    type Shares = State<Arc<Shared>>;
+    let takes = |form| post(move |State(shared): Shares, request: Request| receive(shared, request, form));
     Router::new()
-        .route("/v1/profiles", post(receive::profile))
-        .route("/v1development/profiles", post(receive::otlp))
-        .route("/ingest", post(receive::pprof))
+        .route("/v1/profiles", takes(Form::Profile))
+        .route("/v1development/profiles", takes(Form::Otlp))
+        .route("/ingest", takes(Form::Pprof))
         .route(
             "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
-            post(receive::otlp_by_grpc),
+            takes(Form::Otlp),
         )
-        .route("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", post(receive::parca))
-        .route("/metrics", get(|State(shared): State<Arc<Shared>>| async move { shared.metrics.text() }))
+        .route("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", takes(Form::Parca))
+        .route("/metrics", get(|State(shared): Shares| async move { shared.metrics.text() }))
         .route("/health", get(health))
         .route("/", get(packages))
         .route("/packages/{package}", get(package))
@@ -227,33 +244,20 @@ fn routes(shared: Arc<Shared>) -> Router {
 }
 
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
-    let faults = shared.health.faults();
-    if faults.is_empty() {
-        (StatusCode::OK, "ok\n").into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, faults).into_response()
-    }
-}
-
-/// Signals that end an intake; they are handled from its start.
-struct Ends {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Ends {
-    fn new() -> Result<Self> {
-        let caught = |kind| signal(kind).map_err(|error| io(&error));
-        Ok(Self { terminate: caught(SignalKind::terminate())?, interrupt: caught(SignalKind::interrupt())? })
+    match shared.health.faults() {
+        faults if faults.is_empty() => "ok\n".into_response(),
+        faults => (StatusCode::SERVICE_UNAVAILABLE, faults).into_response(),
     }
 }
 
 /// Accepts connections until a signal, then waits until the open ones end.
-async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ends: Ends) {
-    let Ends { mut terminate, mut interrupt } = ends;
+async fn accept(
+    listener: &TcpListener,
+    shared: &Arc<Shared>,
+    (mut terminate, mut interrupt): (Signal, Signal),
+) {
     let graceful = GracefulShutdown::new();
     let routes = routes(Arc::clone(shared));
-    let connections = Arc::new(Connections::new(shared.settings.longest));
     let places = Arc::new(Semaphore::new(shared.settings.connections));
     loop {
         let stream = tokio::select! {
@@ -265,26 +269,18 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ends: Ends) {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         };
-        if let Some(place) = place(&places, &connections, &shared.metrics).await {
-            let slot = Slot(Arc::clone(&connections), connections.open());
-            talk(stream, slot, routes.clone(), shared, &graceful, place);
+        if let Some(place) = place(&places, shared).await {
+            talk(stream, routes.clone(), shared, &graceful, place);
         }
     }
     let _ = tokio::time::timeout(Duration::from_secs(20), graceful.shutdown()).await;
 }
 
 /// Waits for a free place for a connection. If there is none, closes a connection that waits for its client.
-async fn place(
-    places: &Arc<Semaphore>,
-    connections: &Connections,
-    metrics: &Metrics,
-) -> Option<OwnedSemaphorePermit> {
+async fn place(places: &Arc<Semaphore>, shared: &Shared) -> Option<OwnedSemaphorePermit> {
     for _ in 0..10 {
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Some(place);
-        }
-        if connections.make_room() {
-            Metrics::count(&metrics.made_room_total);
+        if places.available_permits() == 0 && shared.connections.make_room() {
+            Metrics::count(&shared.metrics.made_room_total);
         }
         let soon = tokio::time::timeout(Duration::from_millis(50), Arc::clone(places).acquire_owned());
         if let Ok(place) = soon.await {
@@ -297,48 +293,43 @@ async fn place(
 /// Answers the requests of a connection in a separate task.
 fn talk(
     stream: TcpStream,
-    slot: Slot,
     routes: Router,
     shared: &Arc<Shared>,
     graceful: &GracefulShutdown,
     place: OwnedSemaphorePermit,
 ) {
     let _ = stream.set_nodelay(true);
-    let (connections, connection) = (Arc::clone(&slot.0), Arc::clone(&slot.1));
-    let (routes, metrics) = (TowerToHyperService::new(routes), Arc::clone(&shared.metrics));
-    let longest = shared.settings.longest;
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        let (slot, routes, metrics) = (slot.clone(), routes.clone(), Arc::clone(&metrics));
-        request.extensions_mut().insert(slot.clone());
-        async move {
-            slot.0.asks(&slot.1);
-            let made = tokio::time::timeout(longest, routes.call(request)).await;
-            slot.0.answered(&slot.1);
-            made.unwrap_or_else(|_| {
-                Metrics::count(&metrics.refused_late_total);
-                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "the request took too long: try again"))
-            })
+    let (shared, routes) = (Arc::clone(shared), TowerToHyperService::new(routes));
+    let connection = shared.connections.open(shared.longest);
+    let service = service_fn({
+        let (shared, connection) = (Arc::clone(&shared), Arc::clone(&connection));
+        move |mut request: hyper::Request<Incoming>| {
+            let (shared, connection, routes) = (Arc::clone(&shared), Arc::clone(&connection), routes.clone());
+            request.extensions_mut().insert(Arc::clone(&connection));
+            async move {
+                connection.asks(shared.longest);
+                let made = tokio::time::timeout(shared.longest, routes.call(request)).await;
+                connection.waits();
+                made.unwrap_or_else(|_| {
+                    Metrics::count(&shared.metrics.refused_late_total);
+                    Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "the request took too long: try again"))
+                })
+            }
         }
     });
-    let mut http1 = http1::Builder::new();
-    http1
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(64 * 1024)
-        // Times before 1970 cannot be written in a header.
-        .auto_date_header(SystemTime::now() >= UNIX_EPOCH);
-    let mut http2 = http2::Builder::new(TokioExecutor::new());
-    http2
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_send_buf_size(64 * 1024)
-        .auto_date_header(SystemTime::now() >= UNIX_EPOCH);
-    let (watcher, metrics) = (graceful.watcher(), Arc::clone(&shared.metrics));
-    metrics.connections.fetch_add(1, Ordering::Relaxed);
+    // Times before 1970 cannot be written in a header.
+    let has_date = !since_1970().is_zero();
+    let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+    http1.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http1.max_buf_size(SEND_BUFFER).auto_date_header(has_date);
+    http2.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+    http2.max_send_buf_size(SEND_BUFFER).auto_date_header(has_date);
+    let watcher = graceful.watcher();
+    shared.metrics.connections.fetch_add(1, Ordering::Relaxed);
     tokio::spawn(async move {
         let answering = async {
             let is_http2 = is_http2(&stream).await?;
-            let io = TokioIo::new(connections.watched(stream, &connection));
+            let io = TokioIo::new(stream);
             // A client that disconnects is not a fault of the server.
             let _ = match is_http2 {
                 false => watcher.watch(http1.serve_connection(io, service)).await,
@@ -348,10 +339,10 @@ fn talk(
         };
         tokio::select! {
             _ = answering => {}
-            () = connections.end_of(&connection) => {}
+            () = connection.end() => {}
         }
-        connections.close(&connection);
-        metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        shared.connections.close(&connection);
+        shared.metrics.connections.fetch_sub(1, Ordering::Relaxed);
         drop(place);
     });
 }
@@ -378,27 +369,29 @@ async fn packages(State(shared): State<Arc<Shared>>) -> Response {
     page(&shared, list, HTML).await
 }
 
-async fn package(State(shared): State<Arc<Shared>>, Segment(package): Segment<String>) -> Response {
-    page(&shared, of_file(&shared, &package, "html"), HTML).await
+async fn package(
+    State(shared): State<Arc<Shared>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Segment(package): Segment<String>,
+) -> Response {
+    page(&shared, of_file(&shared, connection, &package, "html"), HTML).await
 }
 
-async fn profile(State(shared): State<Arc<Shared>>, Segment(package): Segment<String>) -> Response {
-    page(&shared, of_file(&shared, &package, "gv"), "text/vnd.graphviz; charset=utf-8").await
+async fn profile(
+    State(shared): State<Arc<Shared>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Segment(package): Segment<String>,
+) -> Response {
+    page(&shared, of_file(&shared, connection, &package, "gv"), "text/vnd.graphviz; charset=utf-8").await
 }
 
 /// A published file. If a client reads slowly, only one piece of it is in memory.
-async fn of_file(shared: &Shared, package: &str, end: &str) -> Result<Response> {
+async fn of_file(shared: &Shared, connection: Arc<Connection>, package: &str, end: &str) -> Result<Response> {
     let path = shared.pages.file(package, end).await?;
-    let failed = |error: std::io::Error| io(&error).with_input(path.display().to_string());
-    let file = tokio::fs::File::open(&path).await.map_err(failed)?;
-    let length = file.metadata().await.map_err(failed)?.len();
-    let pieces = Body::from_stream(futures::stream::try_unfold(file, |mut file| async move {
-        let mut piece = vec![0; PIECE];
-        let length = file.read(&mut piece).await?;
-        piece.truncate(length);
-        Ok::<_, std::io::Error>((length > 0).then_some((piece, file)))
-    }));
-    Ok(([(header::CONTENT_LENGTH, length)], pieces).into_response())
+    let file = tokio::fs::File::open(&path).await.at(&path)?;
+    let length = file.metadata().await.at(&path)?.len();
+    let pieces = ReaderStream::with_capacity(file, PIECE).inspect(move |_| connection.waits());
+    Ok(([(header::CONTENT_LENGTH, length)], Body::from_stream(pieces)).into_response())
 }
 
 async fn page(
@@ -407,9 +400,8 @@ async fn page(
     kind: &'static str,
 ) -> Response {
     let Ok(_place) = shared.waiting_pages.try_acquire() else {
-        let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "too many requests for pages: try again");
-        busy.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
-        return busy;
+        let busy = answer(StatusCode::SERVICE_UNAVAILABLE, "too many requests for pages: try again");
+        return ([(header::RETRY_AFTER, "5")], busy).into_response();
     };
     match making.await {
         Ok(made) => {
@@ -431,8 +423,4 @@ async fn page(
             answer(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made")
         }
     }
-}
-
-fn io(error: &std::io::Error) -> Error {
-    Error::new(ErrorCode::Io, error.to_string())
 }

@@ -6,40 +6,35 @@
 //! does not contain the tokens.
 
 use super::health::{Health, Part};
-use crate::dataset::check::sha256;
-use crate::say::warning;
+use crate::errors::{Context as _, warning};
 use crate::secret::Keys;
 use crate::submission::LONGEST_WORD;
+use parking_lot::{Mutex, RwLock};
 use sediment_core::{Error, ErrorCode, Result};
+use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Number of wrong tokens within [`PERIOD`] that get an answer with a reason. Further wrong tokens get the answer to wait.
 const WRONG: u32 = 60;
+const NOBODY: &str = "the file has no token, so nobody can send";
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// The sender that belongs to a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender {
-    /// Opaque key of the submitter.
-    pub submitter: String,
-    /// Class of the host.
-    pub host_class: String,
+pub(crate) struct Sender {
+    pub(crate) submitter: String,
+    pub(crate) host_class: String,
 }
 
 /// Senders by the hash of their tokens.
 #[derive(Debug, Clone, Default)]
-pub struct Tokens(HashMap<String, Sender>);
+pub(crate) struct Tokens(HashMap<String, Sender>);
 
 impl Tokens {
     /// Reads a file of tokens.
-    ///
-    /// # Errors
-    /// Fails at a line without a valid token; the error contains the line number.
-    pub fn parse(text: &str, keys: &Keys) -> Result<Self> {
+    pub(crate) fn parse(text: &str, keys: &Keys) -> Result<Self> {
         let mut tokens = HashMap::new();
         for (at, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -71,42 +66,35 @@ impl Tokens {
     }
 
     /// The line for a new token.
-    #[must_use]
-    pub fn line(token: &str, name: &str, host_class: &str) -> String {
-        format!("{}\t{name}\t{host_class}\n", sha256(token.as_bytes()))
+    pub(crate) fn line(token: &str, name: &str, host_class: &str) -> String {
+        format!("{}\t{name}\t{host_class}\n", sha256(token))
     }
 
     /// The sender that belongs to a token. The lookup uses the hash, so its time does not reveal tokens.
-    #[must_use]
-    pub fn sender(&self, token: &str) -> Option<&Sender> {
-        self.0.get(&sha256(token.as_bytes()))
+    pub(crate) fn sender(&self, token: &str) -> Option<&Sender> {
+        self.0.get(&sha256(token))
     }
 
-    /// Number of tokens.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True if there are no tokens.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The file of tokens while an intake runs. Changes apply from the next request on.
-#[derive(Debug)]
-pub struct TokenFile {
-    path: PathBuf,
-    keys: Keys,
-    known: RwLock<Arc<Tokens>>,
-    /// Modification time, size and inode of the file that was read last.
-    read: Mutex<Option<Stamp>>,
-    wrong: Mutex<Wrong>,
+/// Hash of a token.
+fn sha256(token: &str) -> String {
+    hex::encode(Sha256::digest(token.as_bytes()))
 }
 
-type Stamp = (i64, i64, u64, u64);
+/// The file of tokens while an intake runs. Changes apply from the next request on.
+#[derive(Debug)]
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    keys: Keys,
+    known: RwLock<Tokens>,
+    /// The text that was read last.
+    read: Mutex<Option<String>>,
+    wrong: Mutex<Wrong>,
+}
 
 #[derive(Debug)]
 struct Wrong {
@@ -116,10 +104,7 @@ struct Wrong {
 
 impl TokenFile {
     /// Reads a file of tokens.
-    ///
-    /// # Errors
-    /// Fails if the file is not readable, not a file of tokens, or without tokens.
-    pub fn open(path: &Path, keys: &Keys) -> Result<Self> {
+    pub(crate) fn open(path: &Path, keys: &Keys) -> Result<Self> {
         let file = Self {
             path: path.to_owned(),
             keys: keys.clone(),
@@ -127,64 +112,55 @@ impl TokenFile {
             read: Mutex::default(),
             wrong: Mutex::new(Wrong { count: 0, since: Instant::now() }),
         };
-        *file.read.lock().unwrap_or_else(PoisonError::into_inner) = file.stamp();
-        let tokens = file.load()?;
+        let tokens = file.load()?.unwrap_or_default();
         if tokens.is_empty() {
-            return Err(Error::new(ErrorCode::EmptyInput, "the file has no token, so nobody can send")
+            return Err(Error::new(ErrorCode::EmptyInput, NOBODY)
                 .with_input(path.display().to_string())
                 .with_hint("sediment-fleet token FILE NAME HOST-CLASS makes one"));
         }
-        *file.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+        *file.known.write() = tokens;
         Ok(file)
     }
 
-    fn stamp(&self) -> Option<Stamp> {
-        let facts = std::fs::metadata(&self.path).ok()?;
-        Some((facts.mtime(), facts.mtime_nsec(), facts.len(), facts.ino()))
-    }
-
-    fn load(&self) -> Result<Tokens> {
-        let name = || self.path.display().to_string();
-        let text = std::fs::read_to_string(&self.path)
-            .map_err(|error| Error::new(ErrorCode::Io, error.to_string()).with_input(name()))?;
-        Tokens::parse(&text, &self.keys).map_err(|error| error.with_input(name()))
-    }
-
-    /// Reads the file again if it has changed, or if `always`. An unreadable file changes nothing; a file without tokens revokes all tokens.
-    pub fn refresh(&self, always: bool, health: &Health) {
-        let now = self.stamp();
-        {
-            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-            if *read == now && !always {
-                return;
-            }
-            *read = now;
+    /// The tokens, if the file's text has changed.
+    fn load(&self) -> Result<Option<Tokens>> {
+        let text = std::fs::read_to_string(&self.path).at(&self.path)?;
+        if self.read.lock().as_ref() == Some(&text) {
+            return Ok(None);
         }
+        let tokens = Tokens::parse(&text, &self.keys);
+        *self.read.lock() = Some(text);
+        tokens.map(Some).map_err(|error| error.with_input(self.path.display().to_string()))
+    }
+
+    /// Reads the file again. An unreadable file changes nothing; a file without tokens revokes all tokens.
+    pub(crate) fn refresh(&self, health: &Health) {
         match self.load() {
-            Ok(tokens) => {
-                if tokens.is_empty() {
-                    health.fails(Part::Tokens, "the file has no token, so nobody can send");
-                } else {
-                    health.works(Part::Tokens);
+            Ok(None) => {}
+            Ok(Some(tokens)) => {
+                match tokens.is_empty() {
+                    true => health.fails(Part::Tokens, NOBODY),
+                    false => health.works(Part::Tokens),
                 }
-                *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+                *self.known.write() = tokens;
             }
-            Err(error) => health
-                .fails(Part::Tokens, &format!("the tokens that were read before are still valid: {error}")),
+            Err(error) => {
+                // When the file is readable again, its text counts as new.
+                self.read.lock().take_if(|_| error.code() == ErrorCode::Io);
+                let why = format!("the tokens that were read before are still valid: {error}");
+                health.fails(Part::Tokens, &why);
+            }
         }
     }
 
     /// The sender that belongs to a token.
-    #[must_use]
-    pub fn sender(&self, token: &str) -> Option<Sender> {
-        let known = Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner));
-        known.sender(token).cloned()
+    pub(crate) fn sender(&self, token: &str) -> Option<Sender> {
+        self.known.read().sender(token).cloned()
     }
 
     /// Counts a wrong token. Returns false if there were too many recently.
-    #[must_use]
-    pub fn may_be_wrong(&self) -> bool {
-        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn may_be_wrong(&self) -> bool {
+        let mut wrong = self.wrong.lock();
         if wrong.since.elapsed() >= PERIOD {
             if wrong.count > WRONG {
                 warning(&format!("{} requests with wrong tokens within a minute", wrong.count));
@@ -230,13 +206,13 @@ mod tests {
         let file = TokenFile::open(&path, &keys()).unwrap();
         assert!(file.sender("one").is_some());
         std::fs::write(&path, Tokens::line("second", "bob", "desktop")).unwrap();
-        file.refresh(false, &health);
+        file.refresh(&health);
         assert!(file.sender("one").is_none() && file.sender("second").is_some());
         std::fs::write(&path, "no token").unwrap();
-        file.refresh(false, &health);
+        file.refresh(&health);
         assert!(file.sender("second").is_some() && health.faults().contains("still valid"));
         std::fs::write(&path, "").unwrap();
-        file.refresh(true, &health);
+        file.refresh(&health);
         assert!(file.sender("second").is_none() && health.faults().contains("nobody can send"));
         assert!((0..WRONG).all(|_| file.may_be_wrong()) && !file.may_be_wrong());
     }

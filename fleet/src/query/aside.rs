@@ -5,12 +5,13 @@
 //! most submitters have is kept; for blocks, the unit that most submitters have. Other data is left out, and reported.
 
 use crate::dataset::Dataset;
+use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::tables::{only, subjects_schema, text_at};
 use datafusion::arrow::array::RecordBatch;
 use sediment_core::Result;
 use sediment_core::profile::address_of_nameless;
 use sediment_core::profile::rows::RowKind;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bit for blocks in another unit.
 const BLOCKS: u32 = 1;
@@ -18,72 +19,65 @@ const BLOCKS: u32 = 1;
 const LABELS: usize = 30;
 const OTHERS: u32 = 1 << 31;
 
-/// Kind of a submission's data.
-#[derive(Debug)]
-pub struct Said {
-    submitter: i32,
-    unit: Option<String>,
-    builds: BTreeMap<String, String>,
-}
-
-impl Said {
-    /// From the columns `submitter`, `block_unit` and `nameless`.
-    #[must_use]
-    pub fn new(submitter: i32, unit: Option<String>, nameless: Option<String>) -> Self {
-        // Parses only text that this program wrote; for other text, no library has functions without names.
-        let builds = nameless.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Self { submitter, unit, builds }
-    }
-}
-
 /// Data of a selection that is left out.
 #[derive(Debug, Default)]
-pub struct Aside {
+pub(crate) struct Aside {
     /// The unit of blocks that is kept, if there are several.
     unit: Option<String>,
     /// The builds that are kept, for libraries with several.
     builds: BTreeMap<String, String>,
+    /// Builds of libraries that have functions without names, by their number in the submissions.
+    nameless: HashMap<u32, BTreeMap<String, String>>,
     /// Number of submissions whose blocks are left out.
-    pub of_blocks: u64,
+    of_blocks: u64,
     /// Number of submissions whose functions without names are left out.
-    pub of_nameless: u64,
+    of_nameless: u64,
 }
 
 impl Aside {
     /// Chooses the unit and the builds that are kept.
-    #[must_use]
-    pub fn of<'s>(said: impl IntoIterator<Item = &'s Said>) -> Self {
+    pub(crate) fn of(submissions: &Submissions) -> Self {
         let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
-        let mut builds: BTreeMap<&str, BTreeMap<&str, BTreeSet<i32>>> = BTreeMap::new();
-        for one in said {
-            if let Some(unit) = &one.unit {
-                units.entry(unit).or_default().insert(one.submitter);
+        let mut nameless: HashMap<u32, (BTreeMap<String, String>, BTreeSet<i32>)> = HashMap::new();
+        for one in &submissions.rows {
+            if let Some(unit) = one.block_unit {
+                units.entry(submissions.text(unit)).or_default().insert(one.submitter);
             }
-            for (label, build) in &one.builds {
-                builds.entry(label).or_default().entry(build).or_default().insert(one.submitter);
+            if let Some(number) = one.nameless {
+                // Only this program writes the text; other text has no builds.
+                let parse = || serde_json::from_str(submissions.text(number)).unwrap_or_default();
+                nameless.entry(number).or_insert_with(|| (parse(), BTreeSet::new())).1.insert(one.submitter);
             }
         }
-        let several = builds.into_iter().filter(|(_, of_label)| of_label.len() > 1);
+        let mut builds: BTreeMap<&str, BTreeMap<&str, BTreeSet<i32>>> = BTreeMap::new();
+        for (own, submitters) in nameless.values() {
+            for (label, build) in own {
+                builds.entry(label).or_default().entry(build).or_default().extend(submitters);
+            }
+        }
+        let several = builds.iter().filter(|(_, of_label)| of_label.len() > 1);
         Self {
             unit: (units.len() > 1).then(|| most(&units)).flatten(),
             builds: several
-                .filter_map(|(label, of_label)| Some((label.to_owned(), most(&of_label)?)))
+                .filter_map(|(label, of_label)| Some(((*label).to_owned(), most(of_label)?)))
                 .collect(),
+            nameless: nameless.into_iter().map(|(number, (own, _))| (number, own)).collect(),
             ..Self::default()
         }
     }
 
     /// True if everything fits.
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.unit.is_none() && self.builds.is_empty()
     }
 
     /// Bits of a submission's data that is left out. Counts the submission.
-    pub fn meet(&mut self, said: &Said) -> u32 {
-        let other_unit = said.unit.is_some() && self.unit.is_some() && said.unit != self.unit;
+    pub(crate) fn meet(&mut self, submissions: &Submissions, one: &KeptSubmission) -> u32 {
+        let unit = one.block_unit.map(|unit| submissions.text(unit));
+        let other_unit = unit.is_some() && self.unit.is_some() && unit != self.unit.as_deref();
+        let own = one.nameless.and_then(|number| self.nameless.get(&number));
         let labels = self.builds.iter().enumerate().filter(|(at, (label, build))| {
-            said.builds.get(*label).is_some_and(|own| own != *build || *at >= LABELS)
+            own.and_then(|own| own.get(*label)).is_some_and(|own| own != *build || *at >= LABELS)
         });
         let nameless = labels.fold(0, |bits, (at, _)| bits | bit_of_label(at));
         self.of_blocks += u64::from(other_unit);
@@ -92,10 +86,7 @@ impl Aside {
     }
 
     /// Bits of each subject: it is left out of submissions that have one of these bits.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn of_subjects(&self, dataset: &Dataset) -> Result<Vec<u32>> {
+    pub(crate) async fn of_subjects(&self, dataset: &Dataset) -> Result<Vec<u32>> {
         let mut bits = Vec::new();
         if self.is_nothing() {
             return Ok(bits);
@@ -120,8 +111,7 @@ impl Aside {
     }
 
     /// False for a merge's claim about a library with several builds, because the claim belongs to a build that is left out.
-    #[must_use]
-    pub fn keeps_library(&self, kind: RowKind, detail: &str) -> bool {
+    pub(crate) fn keeps_library(&self, kind: RowKind, detail: &str) -> bool {
         if kind != RowKind::Library || self.builds.is_empty() {
             return true;
         }
@@ -131,8 +121,7 @@ impl Aside {
     }
 
     /// Lines that report the left-out data.
-    #[must_use]
-    pub fn told(&self) -> Vec<String> {
+    pub(crate) fn told(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let (Some(unit), true) = (&self.unit, self.of_blocks > 0) {
             lines.push(format!(
@@ -166,29 +155,31 @@ fn most(counts: &BTreeMap<&str, BTreeSet<i32>>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn said(submitter: i32, unit: &str, build: &str) -> Said {
-        let unit = Some(unit.to_owned()).filter(|unit| !unit.is_empty());
-        Said::new(submitter, unit, (!build.is_empty()).then(|| format!("{{\"gzip\":\"{build}\"}}")))
-    }
-
     #[test]
     fn the_kind_of_most_submitters_stays() {
-        let all = [
-            said(1, "executions", "aa"),
-            said(2, "executions", "aa"),
-            // One stranger counts once, no matter how often it sends.
-            said(3, "samples", "bb"),
-            said(3, "samples", "bb"),
-            said(3, "samples", "bb"),
-            said(4, "", ""),
-        ];
+        let mut all = Submissions::default();
+        // One stranger counts once, no matter how often it sends.
+        for (submitter, unit, build) in [
+            (1, "executions", "aa"),
+            (2, "executions", "aa"),
+            (3, "samples", "bb"),
+            (3, "samples", "bb"),
+            (3, "samples", "bb"),
+            (4, "", ""),
+        ] {
+            let mut number = |text: String, is_some: bool| is_some.then(|| all.words.number(&text));
+            let block_unit = number(unit.to_owned(), !unit.is_empty());
+            let nameless = number(format!("{{\"gzip\":\"{build}\"}}"), !build.is_empty());
+            all.rows.push(KeptSubmission { submitter, block_unit, nameless, ..KeptSubmission::default() });
+        }
         let mut aside = Aside::of(&all);
-        let bits: Vec<u32> = all.iter().map(|one| aside.meet(one)).collect();
+        let bits: Vec<u32> = all.rows.iter().map(|one| aside.meet(&all, one)).collect();
         assert_eq!(bits, [0, 0, 3, 3, 3, 0]);
         assert_eq!((aside.of_blocks, aside.of_nameless, aside.told().len()), (3, 3, 2));
         assert!(aside.keeps_library(RowKind::Library, "build_id=aa unresolved=1 package=\tgzip"));
         assert!(!aside.keeps_library(RowKind::Library, "build_id=bb unresolved=1 package=\tgzip"));
         assert!(aside.keeps_library(RowKind::Library, "build_id=bb package=\tother"));
-        assert!(Aside::of(&all[..2]).is_nothing());
+        all.rows.truncate(2);
+        assert!(Aside::of(&all).is_nothing());
     }
 }

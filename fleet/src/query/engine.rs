@@ -5,6 +5,7 @@ use crate::dataset::catalog::File;
 use crate::dataset::store::Store;
 use crate::dataset::submissions::none_selected;
 use crate::dataset::{LENT, random, tables};
+use crate::errors::Context as _;
 use datafusion::arrow::array::{ArrayRef, AsArray as _, Decimal128Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, SchemaRef};
 use datafusion::error::DataFusionError;
@@ -13,30 +14,49 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use parking_lot::Mutex;
 use sediment_core::{Error, ErrorCode, Result};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Memory that queries take by default, in bytes.
-pub const MEMORY: usize = 1 << 30;
-
-/// Limits of an engine.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Memory in bytes; further data is spilled to disk.
-    pub memory: usize,
-    /// Folder for spilled data; `None`: the system's temporary folder.
-    pub spill: Option<PathBuf>,
-    /// Number of threads.
-    pub threads: usize,
+/// Limits of the query engine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EngineOptions {
+    /// Memory of the query engine in MiB; further data is spilled to disk
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    memory: usize,
+    /// Folder for spilled data [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
+    /// Number of threads [default: number of processors]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Scheduler of a cluster that runs the query, in one task for each thread [default: this process runs the query]
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster: Option<String>,
+    /// Send a query again if the cluster has not answered after this number of seconds, for example because an executor died; three attempts in all
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    retry_after: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { memory: MEMORY, spill: None, threads }
+impl EngineOptions {
+    pub(crate) fn engine(&self, store: &Store) -> Result<Engine> {
+        let threads = self.threads.unwrap_or_else(processors);
+        #[cfg(feature = "cluster")]
+        if let Some(scheduler) = &self.cluster {
+            let retry_after = Duration::from_secs(self.retry_after);
+            return crate::cluster::connect(scheduler, threads, store, retry_after);
+        }
+        Engine::embedded(self.memory << 20, self.spill.as_deref(), threads, store)
     }
+}
+
+/// Number of processors.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Maximum number of times that a query is sent to a cluster, if it gets no answer or fails.
@@ -45,12 +65,11 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// A session of a query engine.
-pub struct Engine {
+pub(crate) struct Engine {
     context: SessionContext,
-    /// Time after which a query without an answer is sent again; `None`: never.
+    store: Store,
+    /// Time after which a query without an answer is sent again; `None`: queries run in this process, and can call its functions.
     retry_after: Option<Duration>,
-    /// True if queries run in this process, and can call its functions.
-    is_embedded: bool,
     /// Files that were written for queries on other machines.
     lent: Mutex<Vec<String>>,
 }
@@ -62,96 +81,76 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine inside this process.
-    ///
-    /// # Errors
-    /// Fails if the limits cannot be set.
-    pub fn embedded(limits: &Limits, store: &Store) -> Result<Self> {
-        let mode = match &limits.spill {
-            Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
-            None => DiskManagerMode::OsTmpDirectory,
-        };
+    /// An engine inside this process, with this number of bytes and threads.
+    pub(crate) fn embedded(
+        memory: usize,
+        spill: Option<&Path>,
+        threads: usize,
+        store: &Store,
+    ) -> Result<Self> {
+        let mode = spill.map_or(DiskManagerMode::OsTmpDirectory, |folder| {
+            DiskManagerMode::Directories(vec![folder.to_owned()])
+        });
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory)))
+            .with_memory_pool(Arc::new(FairSpillPool::new(memory)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
             .build_arc()
             .map_err(|error| failed(&error))?;
-        let config = SessionConfig::new().with_target_partitions(limits.threads).with_batch_size(16_384);
+        let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(16_384);
         let context = SessionContext::new_with_config_rt(config, runtime);
-        Self::of(context, store)
+        Self::of(context, store, None)
     }
 
-    /// An engine whose queries run elsewhere, such as on a cluster. A query without an answer after a time is sent again, for example because an executor
-    /// died.
-    ///
-    /// # Errors
-    /// Fails if the store has no URL.
-    pub fn elsewhere(context: SessionContext, store: &Store, retry_after: Duration) -> Result<Self> {
-        Ok(Self { retry_after: Some(retry_after), is_embedded: false, ..Self::of(context, store)? })
-    }
-
-    fn of(context: SessionContext, store: &Store) -> Result<Self> {
+    /// An engine with a session. With a time, its queries run elsewhere, such as on a cluster, and a query without an answer after this time is sent
+    /// again, for example because an executor died.
+    pub(crate) fn of(context: SessionContext, store: &Store, retry_after: Option<Duration>) -> Result<Self> {
         store.register(&context.runtime_env())?;
-        Ok(Self { context, retry_after: None, is_embedded: true, lent: Mutex::default() })
+        Ok(Self { context, store: store.clone(), retry_after, lent: Mutex::default() })
     }
 
     /// True if queries can call functions of this program.
-    #[must_use]
-    pub fn is_embedded(&self) -> bool {
-        self.is_embedded
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.retry_after.is_none()
     }
 
     /// Registers files as a table.
-    ///
-    /// # Errors
-    /// Fails if there are no files, or if the query engine rejects them.
-    pub async fn table(&self, name: &str, store: &Store, files: &[&File], schema: &SchemaRef) -> Result<()> {
+    pub(crate) async fn table(&self, name: &str, files: &[&File], schema: &SchemaRef) -> Result<()> {
         if files.is_empty() {
             return Err(none_selected());
         }
-        let names = files.iter().map(|file| store.url(&file.name)).collect::<Result<Vec<String>>>()?;
+        let files = files.iter().map(|file| self.store.url(&file.name)).collect::<Result<Vec<String>>>()?;
+        self.view(name, files, schema).await
+    }
+
+    async fn view(&self, name: &str, files: Vec<String>, schema: &SchemaRef) -> Result<()> {
         let options = ParquetReadOptions::default().schema(schema);
-        let frame = self.context.read_parquet(names, options).await.map_err(|error| failed(&error))?;
-        self.context.register_table(name, frame.into_view()).map_err(|error| failed(&error))?;
-        Ok(())
+        let frame = self.context.read_parquet(files, options).await.map_err(|error| failed(&error))?;
+        self.context.register_table(name, frame.into_view()).map(drop).map_err(|error| failed(&error))
     }
 
     /// Registers rows as a table. For a cluster, they are a file in the dataset's store until [`Self::take_back`].
-    ///
-    /// # Errors
-    /// Fails if the store fails, or if the query engine rejects the rows.
-    pub async fn lend(&self, name: &str, store: &Store, rows: &RecordBatch) -> Result<()> {
-        if self.is_embedded {
-            let done = self.context.register_batch(name, rows.clone());
-            return done.map(drop).map_err(|error| failed(&error));
+    pub(crate) async fn lend(&self, name: &str, columns: Vec<(&str, ArrayRef)>) -> Result<()> {
+        let rows = RecordBatch::try_from_iter(columns).damaged()?;
+        if self.is_embedded() {
+            return self.context.register_batch(name, rows).map(drop).map_err(|error| failed(&error));
         }
         let file = format!("{LENT}/{}.parquet", random());
-        let mut bytes = tables::ParquetBytes::new(&rows.schema())?;
-        bytes.add(rows)?;
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
-        store.create(&file, bytes.finish()?).await?;
-        let schema = rows.schema();
-        let options = ParquetReadOptions::default().schema(&schema);
-        let frame = self.context.read_parquet(store.url(&file)?, options).await;
-        let view = frame.map_err(|error| failed(&error))?.into_view();
-        self.context.register_table(name, view).map_err(|error| failed(&error))?;
-        Ok(())
+        self.lent.lock().push(file.clone());
+        self.store.create(&file, tables::ParquetBytes::of(&rows)?.finish()?).await?;
+        self.view(name, vec![self.store.url(&file)?], &rows.schema()).await
     }
 
     /// Removes the files that were written for tables of a cluster.
-    ///
-    /// # Errors
-    /// Fails if the store fails.
-    pub async fn take_back(&self, store: &Store) -> Result<()> {
-        let lent = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) async fn take_back(&self) -> Result<()> {
+        let lent = std::mem::take(&mut *self.lent.lock());
         for file in lent {
-            store.remove(&file).await?;
+            self.store.remove(&file).await?;
         }
         Ok(())
     }
 
     /// Registers a function of two columns of numbers.
-    pub fn function(
+    pub(crate) fn function(
         &self,
         name: &str,
         returns: DataType,
@@ -170,7 +169,10 @@ impl Engine {
     }
 
     /// Registers the function `weighed` of a weight and two columns of numbers. Its sums fit 38 digits.
-    pub fn weighing(&self, of: impl Fn(Option<i128>, i32, i32) -> Option<i128> + Send + Sync + 'static) {
+    pub(crate) fn weighing(
+        &self,
+        of: impl Fn(Option<i128>, i32, i32) -> Option<i128> + Send + Sync + 'static,
+    ) {
         let returns = DataType::Decimal128(38, 0);
         let work = move |arguments: &[ColumnarValue]| {
             let columns = ColumnarValue::values_to_arrays(arguments)?;
@@ -185,20 +187,12 @@ impl Engine {
             Ok(ColumnarValue::Array(Arc::new(weighed.with_precision_and_scale(38, 0)?)))
         };
         let inputs = vec![tables::WEIGHT, DataType::Int32, DataType::Int32];
-        self.context.register_udf(create_udf(
-            "weighed",
-            inputs,
-            returns,
-            Volatility::Immutable,
-            Arc::new(work),
-        ));
+        let function = create_udf("weighed", inputs, returns, Volatility::Immutable, Arc::new(work));
+        self.context.register_udf(function);
     }
 
     /// Runs a query, and returns its rows.
-    ///
-    /// # Errors
-    /// Fails if the query fails; the error reports insufficient memory and a full disk.
-    pub async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+    pub(crate) async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         // An error in the query itself is reported here, without another attempt.
         let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
         let Some(longest) = self.retry_after else {
@@ -218,19 +212,14 @@ impl Engine {
         }
         let waited = longest.as_secs();
         Err(last.unwrap_or_else(|| {
-            Error::new(
-                ErrorCode::Io,
-                format!("the cluster did not answer within {waited} s in {TRIES} attempts"),
-            )
-            .with_hint("check that its executors are running; for longer queries, increase --retry-after")
+            let message = format!("the cluster did not answer within {waited} s in {TRIES} attempts");
+            let hint = "check that its executors are running; for longer queries, increase --retry-after";
+            Error::new(ErrorCode::Io, message).with_hint(hint)
         }))
     }
 
     /// The plan that the query engine executes for a query.
-    ///
-    /// # Errors
-    /// Fails if the query engine refuses the query.
-    pub async fn explain(&self, sql: &str) -> Result<String> {
+    pub(crate) async fn explain(&self, sql: &str) -> Result<String> {
         let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
         let plan = frame.create_physical_plan().await.map_err(|error| failed(&error))?;
         Ok(datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string())

@@ -9,20 +9,17 @@ use sediment_core::profile::SHARE_TOTAL;
 use sediment_core::profile::rows::RowKind;
 
 /// Weights with factors are multiples of this, and so are their sums.
-pub const ONE: u128 = 1_000_000_000_000;
+pub(crate) const ONE: u128 = 1_000_000_000_000;
 
 /// Kinds of numbers. The numbers of each kind have a separate total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// All calls.
     Total,
     /// Calls between two functions.
     Calls,
-    /// Affinity.
     Near,
-    /// Samples of functions.
     Samples,
-    /// Counts of blocks.
     Blocks,
     /// Numbers of recordings, which are not multiplied.
     Recordings,
@@ -30,7 +27,7 @@ pub enum Scale {
 
 impl Scale {
     /// All kinds, with the names of their columns in the engine.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub(crate) const ALL: [(Self, &'static str); 6] = [
         (Self::Total, "of_total"),
         (Self::Calls, "of_calls"),
         (Self::Near, "of_near"),
@@ -40,8 +37,7 @@ impl Scale {
     ];
 
     /// The kind of number for a kind of subject.
-    #[must_use]
-    pub fn of(kind: RowKind) -> Self {
+    pub(crate) fn of(kind: RowKind) -> Self {
         match kind {
             RowKind::Total => Self::Total,
             RowKind::Call => Self::Calls,
@@ -55,26 +51,23 @@ impl Scale {
 
 /// Factors of a submitter of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Factors([u128; 6]);
+pub(crate) struct Factors([u128; 6]);
 
 impl Factors {
     /// From the counts of all submissions of a submitter.
-    #[must_use]
-    pub fn of(total: u128, sums: &Sums) -> Self {
+    pub(crate) fn of(total: u128, sums: &Sums) -> Self {
         let over = |sum: u128| (SHARE_TOTAL * ONE).checked_div(sum).unwrap_or(0);
         Self([over(total), over(sums.calls), over(sums.near), over(sums.samples), over(sums.blocks), ONE])
     }
 
     /// The factor of a kind of numbers.
-    #[must_use]
-    pub fn of_scale(&self, scale: Scale) -> u128 {
+    pub(crate) fn of_scale(&self, scale: Scale) -> u128 {
         self.0.get(scale as usize).copied().unwrap_or(0)
     }
 }
 
 /// Converts a sum of weights with factors to shares: rounds half to even, and keeps at least 1 for events that happened.
-#[must_use]
-pub fn divided(sum: u128) -> u128 {
+pub(crate) fn divided(sum: u128) -> u128 {
     let (whole, rest) = (sum / ONE, sum % ONE);
     let up = rest > ONE / 2 || rest == ONE / 2 && whole % 2 == 1;
     let rounded = whole + u128::from(up);

@@ -12,9 +12,8 @@ use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::{Names, Subject};
 use crate::dataset::writer::NAMES;
 use crate::dataset::{Dataset, Selection, tables};
-use datafusion::arrow::array::{
-    Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch,
-};
+use crate::errors::{Context as _, damaged};
+use datafusion::arrow::array::{ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use foldhash::fast::RandomState;
@@ -26,23 +25,21 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// With fewer submissions than this, sums always fit the engines' decimals of 28 digits, because each number has at most 18 digits.
-pub const MOST_SUBMISSIONS: u64 = 10_000_000_000;
+pub(crate) const MOST_SUBMISSIONS: u64 = 10_000_000_000;
 
 /// A merged profile, with data about its submissions.
 #[derive(Debug)]
-pub struct Merged {
-    /// The profile.
-    pub profile: Profile,
+pub(crate) struct Merged {
+    pub(crate) profile: Profile,
     /// Submissions that count.
-    pub submissions: u64,
+    pub(crate) submissions: u64,
     /// Submissions that the policy's caps exclude.
-    pub capped: u64,
+    pub(crate) capped: u64,
     /// Number of functions that too few submitters executed.
-    pub rare: usize,
-    /// Submissions of each weight class.
-    pub classes: Vec<(Weight, u64)>,
+    pub(crate) rare: usize,
+    pub(crate) classes: usize,
     /// Lines that report the left-out data.
-    pub aside: Vec<String>,
+    pub(crate) aside: Vec<String>,
 }
 
 /// Sum of a subject in one weight class.
@@ -55,45 +52,41 @@ struct Sum {
     bits: i64,
 }
 
+/// A dataset, the part of it that counts, and the engine that reads it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query<'q> {
+    pub(crate) dataset: &'q Dataset,
+    pub(crate) engine: &'q Engine,
+    pub(crate) selection: &'q Selection,
+    pub(crate) policy: &'q Policy,
+}
+
 /// Merges the selected submissions under a policy.
-///
-/// # Errors
-/// Fails if the selection is empty, if numbers may not fit, or if the query engine fails.
-pub async fn merge(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<Merged> {
-    let merged = merged(dataset, engine, selection, policy).await;
-    engine.take_back(&dataset.store).await?;
+pub(crate) async fn merge(query: Query<'_>) -> Result<Merged> {
+    let merged = merged(query).await;
+    query.engine.take_back().await?;
     merged
 }
 
-async fn merged(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<Merged> {
+async fn merged(query: Query<'_>) -> Result<Merged> {
+    let Query { dataset, engine, policy, .. } = query;
     let early = names_of_few(dataset);
-    let counted = register(dataset, engine, selection, policy).await?;
-    let sums = sums(&engine.run(&query(engine, &counted, policy)).await?, &counted)?;
+    let counted = register(query).await?;
+    let sums = sums(&engine.run(&text_of(query, &counted)).await?, &counted)?;
     let names = match early {
-        Some(early) => early.await.map_err(|error| defect(&error))??,
+        Some(early) => early.await.damaged()??,
         None => dataset.names(Some(marked(sums.iter().map(|sum| sum.subject)))).await?,
     };
     let rare = match policy.min_submitters {
         0 | 1 => HashSet::new(),
-        least => rare_functions((dataset, engine), &names, &sums, &counted, least).await?,
+        least => rare_functions(engine, &names, &sums, &counted, least).await?,
     };
-    let profile = assemble(&names, &sums, &rare, &counted)?;
     Ok(Merged {
-        profile,
+        profile: assemble(&names, &sums, &rare, &counted)?,
         submissions: counted.submissions,
         capped: counted.capped,
         rare: rare.len(),
-        classes: counted.classes.iter().copied().zip(counted.of_class.iter().copied()).collect(),
+        classes: counted.classes.len(),
         aside: counted.aside.told(),
     })
 }
@@ -122,32 +115,18 @@ pub(super) fn marked(numbers: impl Iterator<Item = i32>) -> Vec<bool> {
 }
 
 /// The plan of a merge.
-///
-/// # Errors
-/// Returns the errors of [`merge`].
-pub async fn explain(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<String> {
-    let counted = register(dataset, engine, selection, policy).await?;
-    let text = query(engine, &counted, policy);
-    let plan = engine.explain(&text).await;
-    engine.take_back(&dataset.store).await?;
+pub(crate) async fn explain(query: Query<'_>) -> Result<String> {
+    let text = text_of(query, &register(query).await?);
+    let plan = query.engine.explain(&text).await;
+    query.engine.take_back().await?;
     Ok(format!("{text}\n\n{}", plan?))
 }
 
 /// Registers the tables of the query, and finds out which submissions count.
-async fn register(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-) -> Result<Counted> {
+async fn register(Query { dataset, engine, selection, policy }: Query<'_>) -> Result<Counted> {
     let mut files = dataset.files(Table::Facts, selection);
     files.extend(dataset.files(Table::Blocks, selection));
-    engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
+    engine.table("facts", &files, &tables::facts_schema()).await?;
     let counted = Counted::of(dataset, selection, policy).await?;
     if counted.submissions >= MOST_SUBMISSIONS {
         return Err(Error::new(
@@ -162,10 +141,17 @@ async fn register(
     let (scales, marks) = (scales_of(dataset).await?, counted.aside.of_subjects(dataset).await?);
     if engine.is_embedded() {
         give_functions(engine, &counted, scales, marks);
-    } else {
-        engine.lend("counted", &dataset.store, &counted.table()?).await?;
-        engine.lend("scales", &dataset.store, &table_of(&scales, &marks)?).await?;
+        return Ok(counted);
     }
+    engine.lend("counted", counted.table()?).await?;
+    // The kinds of numbers of all subjects, with the bits by which subjects are left out.
+    let mark = |at: usize| marks.get(at).copied().unwrap_or(0) as i32;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("subject", Arc::new(Int32Array::from_iter_values(0..scales.len() as i32))),
+        ("scale", Arc::new(Int32Array::from_iter_values(scales.iter().map(|scale| *scale as i32)))),
+        ("aside", Arc::new(Int32Array::from_iter_values((0..scales.len()).map(mark)))),
+    ];
+    engine.lend("scales", columns).await?;
     Ok(counted)
 }
 
@@ -210,61 +196,41 @@ async fn scales_of(dataset: &Dataset) -> Result<Vec<Scale>> {
     Ok(scales)
 }
 
-/// The same as a table, with the bits by which subjects are left out.
-fn table_of(scales: &[Scale], marks: &[u32]) -> Result<RecordBatch> {
-    let mark = |at: usize| marks.get(at).copied().unwrap_or(0) as i32;
-    let columns: [(&str, ArrayRef); 3] = [
-        ("subject", Arc::new(Int32Array::from_iter_values(0..scales.len() as i32))),
-        ("scale", Arc::new(Int32Array::from_iter_values(scales.iter().map(|scale| *scale as i32)))),
-        ("aside", Arc::new(Int32Array::from_iter_values((0..scales.len()).map(mark)))),
-    ];
-    RecordBatch::try_from_iter(columns).map_err(|error| defect(&error))
-}
-
-fn query(engine: &Engine, counted: &Counted, policy: &Policy) -> String {
+fn text_of(Query { engine, policy, .. }: Query<'_>, counted: &Counted) -> String {
     if counted.is_all {
         return sql::SUMS.to_owned();
     }
     if !engine.is_embedded() {
-        return sql::joined_sums_by_class(counted.is_by_submitter());
+        return sql::joined_sums_by_class(counted.classes.len(), counted.is_by_submitter());
     }
     let weight = if counted.is_by_submitter() { sql::WEIGHED } else { sql::WEIGHT };
     sql::sums_by_class(weight, policy.min_submitters > 1)
 }
 
+/// Sums from rows of a slot, a weight, a first use and perhaps bits. A slot is a number for subject and class.
 fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
     let count = counted.classes.len().max(1) as i64;
     let mut sums = Vec::new();
     for batch in batches {
-        let column = |name: &str, to: DataType| {
-            let column = batch.column_by_name(name).ok_or_else(|| defect(&format!("no column {name}")))?;
-            cast(column, &to).map_err(|error| defect(&error))
-        };
-        // With a column of classes, subject and class are two columns; otherwise a slot is one number for both.
-        let classes = batch.column_by_name("class").map(|_| column("class", DataType::Int64)).transpose()?;
-        let is_slot = batch.column_by_name("slot").is_some();
-        let slots = column(if is_slot { "slot" } else { "subject" }, DataType::Int64)?;
-        let weights = column("weight", DataType::Decimal128(38, 0))?;
-        let firsts = column("first_use", DataType::Int64)?;
-        let bits = batch.column_by_name("submitter_bits").map(|_| column("submitter_bits", DataType::Int64));
-        let bits = bits.transpose()?;
-        let (weights, firsts) =
-            (weights.as_primitive::<Decimal128Type>(), firsts.as_primitive::<Int64Type>());
-        let slots = slots.as_primitive::<Int64Type>();
-        // A null slot means that the submission does not count.
-        for row in (0..slots.len()).filter(|row| !slots.is_null(*row)) {
-            let (subject, class) = match &classes {
-                Some(classes) => (slots.value(row), classes.as_primitive::<Int64Type>().value(row)),
-                None => (slots.value(row) / count, slots.value(row) % count),
-            };
-            let weight = (!weights.is_null(row)).then(|| u128::try_from(weights.value(row))).transpose();
-            let weight = weight.map_err(|error| defect(&error))?;
-            let first = (!firsts.is_null(row)).then(|| u64::try_from(firsts.value(row))).transpose();
+        let column = |at: usize, to: DataType| cast(batch.column(at), &to).damaged();
+        let slots = column(0, DataType::Int64)?;
+        let (weights, firsts) = (column(1, DataType::Decimal128(38, 0))?, column(2, DataType::Int64)?);
+        let bits = (batch.num_columns() > 3).then(|| column(3, DataType::Int64)).transpose()?;
+        let firsts = firsts.as_primitive::<Int64Type>().iter();
+        let rows = slots
+            .as_primitive::<Int64Type>()
+            .iter()
+            .zip(weights.as_primitive::<Decimal128Type>())
+            .zip(firsts);
+        for (row, ((slot, weight), first)) in rows.enumerate() {
+            // The submission does not count.
+            let Some(slot) = slot else { continue };
+            let weight = weight.map(u128::try_from).transpose().damaged()?;
             sums.push(Sum {
-                subject: subject as i32,
-                class: class as i32,
+                subject: (slot / count) as i32,
+                class: (slot % count) as i32,
                 weight: if counted.is_by_submitter() { weight.map(divided) } else { weight },
-                first: first.map_err(|error| defect(&error))?,
+                first: first.map(u64::try_from).transpose().damaged()?,
                 bits: bits.as_ref().map_or(0, |bits| bits.as_primitive::<Int64Type>().value(row)),
             });
         }
@@ -274,7 +240,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
 
 /// Functions that fewer than `least` submitters executed. For most functions the bits decide; for the others the submitters are counted.
 async fn rare_functions(
-    (dataset, engine): (&Dataset, &Engine),
+    engine: &Engine,
     names: &Names,
     sums: &[Sum],
     counted: &Counted,
@@ -317,8 +283,7 @@ async fn rare_functions(
     } else {
         let subjects: BTreeSet<i32> = open_subjects.into_iter().collect();
         let column: ArrayRef = Arc::new(Int32Array::from_iter_values(subjects));
-        let rows = RecordBatch::try_from_iter([("subject", column)]).map_err(|error| defect(&error))?;
-        engine.lend("open_subjects", &dataset.store, &rows).await?;
+        engine.lend("open_subjects", vec![("subject", column)]).await?;
         sql::JOINED_SUBMITTERS
     };
     let mut submitters: BTreeMap<u32, HashSet<i32>> = BTreeMap::new();
@@ -350,7 +315,7 @@ fn assemble(names: &Names, sums: &[Sum], rare: &HashSet<u32>, counted: &Counted)
         .filter_map(|subject| names.function_at(subject.function?)?.dso)
         .collect();
     for sum in sums {
-        let subject = names.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
+        let subject = names.subject_at(sum.subject).ok_or_else(|| damaged("a subject without a number"))?;
         let label = subject.detail.rsplit('\t').next().unwrap_or_default();
         let is_rare_library = subject.kind == RowKind::Library && !rare.is_empty() && !common.contains(label);
         let is_other_build = !counted.aside.keeps_library(subject.kind, subject.detail);
@@ -383,14 +348,10 @@ fn assemble(names: &Names, sums: &[Sum], rare: &HashSet<u32>, counted: &Counted)
     for (class, (assembly, _)) in classes {
         let weight = counted.classes.get(usize::try_from(class).unwrap_or(usize::MAX)).copied();
         profiles
-            .push((assembly.finish()?, weight.ok_or_else(|| defect(&"a weight class without a weight"))?));
+            .push((assembly.finish()?, weight.ok_or_else(|| damaged("a weight class without a weight"))?));
     }
     match profiles.as_slice() {
         [(_, weight)] if *weight == Weight::ONE => Ok(profiles.remove(0).0),
         _ => add_up(&profiles.iter().map(|(profile, weight)| (profile, *weight)).collect::<Vec<_>>(), false),
     }
-}
-
-fn defect(error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorCode::Damaged, format!("not the sums of a dataset: {error}"))
 }

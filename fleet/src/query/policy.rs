@@ -5,13 +5,15 @@
 //! [`Factors`]. The engine leaves out submissions that a cap excludes. Each other submission belongs to a weight class: one class for each product of the
 //! weights of its version, host class and age. The query engine sums each class, and then the library multiplies the sums by the classes' weights.
 
-use super::aside::{Aside, Said};
+use super::aside::Aside;
 use super::factors::{Factors, Scale};
 use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
+use crate::errors::Context as _;
 use crate::submission::Sums;
-use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int32Array, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int32Array};
+use indexmap::IndexMap;
 use sediment_core::profile::SHARE_TOTAL;
 use sediment_core::profile::merge::Weight;
 use sediment_core::{Error, ErrorCode, Result};
@@ -23,98 +25,93 @@ use std::sync::Arc;
 const ONE: u128 = 1_000_000_000;
 
 /// Which submissions count, and how much.
-#[derive(Debug, Clone, Default)]
-pub struct Policy {
-    /// True if all recordings have the same weight; else all submitters have the same weight, once for each version of a package.
-    pub by_recordings: bool,
-    /// Weights of versions; other versions have 1.
-    pub versions: BTreeMap<String, Weight>,
-    /// Weights of host classes; other classes have 1.
-    pub host_classes: BTreeMap<String, Weight>,
-    /// Number of days after which the weight of a submission is halved.
-    pub half_life: Option<u32>,
-    /// The day from which ages are counted; `None`: the newest day of the selection.
-    pub until: Option<Day>,
-    /// Maximum number of recordings of one submitter that count, the newest.
-    pub cap_submitter: Option<u32>,
-    /// Maximum number of recordings of one class of hosts that count, the newest.
-    pub cap_host_class: Option<u32>,
-    /// Minimum number of submitters that must have executed a function before it is published.
-    pub min_submitters: u32,
+#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+pub(crate) struct Policy {
+    /// Give all recordings the same weight, like `sediment merge` [default: all submitters have the same weight, once for each version]
+    #[arg(long)]
+    pub(crate) by_recordings: bool,
+    /// Weight of a version; repeatable [default: 1]
+    #[arg(long, value_name = "VERSION=WEIGHT", value_parser = weighed)]
+    pub(crate) weigh_version: Vec<(String, Weight)>,
+    /// Weight of a host class; repeatable [default: 1]
+    #[arg(long, value_name = "CLASS=WEIGHT", value_parser = weighed)]
+    pub(crate) weigh_host_class: Vec<(String, Weight)>,
+    /// Halve the weight of a submission after this number of days [default: age does not matter]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) half_life: Option<u32>,
+    /// Day from which ages are counted [default: the newest selected day]
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) until: Option<Day>,
+    /// Count at most this number of recordings of each submitter, the newest [default: all]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) cap: Option<u32>,
+    /// Count at most this number of recordings of each class of hosts, the newest [default: all]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) cap_host_class: Option<u32>,
+    /// Skip functions that fewer submitters executed
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) min_submitters: u32,
+}
+
+fn weighed(text: &str) -> std::result::Result<(String, Weight), String> {
+    let (name, weight) = text.rsplit_once('=').ok_or("no `=` in it")?;
+    Ok((name.to_owned(), Weight::parse(weight).map_err(|error| error.to_string())?))
 }
 
 impl Policy {
     /// True if every submission counts once.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
-        self.by_recordings
-            && self.versions.is_empty()
-            && self.host_classes.is_empty()
-            && self.half_life.is_none()
-            && self.cap_submitter.is_none()
-            && self.cap_host_class.is_none()
-            && self.min_submitters <= 1
+    fn is_none(&self) -> bool {
+        let counts_once = Self { by_recordings: true, until: self.until, ..Self::default() };
+        self.min_submitters <= 1 && Self { min_submitters: 0, ..self.clone() } == counts_once
     }
 }
 
 /// The submissions that count.
 #[derive(Debug)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// True if every submission in the selection's files counts once, so that queries do not need a filter.
-    pub is_all: bool,
-    /// Number of submissions that count.
-    pub submissions: u64,
-    /// Number of submissions that caps exclude.
-    pub capped: u64,
-    /// Weight of each class.
-    pub classes: Vec<Weight>,
-    /// Number of submissions of each class.
-    pub of_class: Vec<u64>,
+    pub(crate) is_all: bool,
+    pub(crate) submissions: u64,
+    pub(crate) capped: u64,
+    pub(crate) classes: Vec<Weight>,
     /// Factors of the submitters of each version, if submitters count alike.
-    pub factors: Vec<Factors>,
+    pub(crate) factors: Vec<Factors>,
     /// Data that is left out because it does not fit the rest.
-    pub aside: Aside,
+    pub(crate) aside: Aside,
     rows: Vec<Row>,
 }
 
 /// A submission that counts.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
-    /// Its number.
-    pub number: i32,
-    /// Its weight class.
-    pub class: i32,
-    /// Its factors.
-    pub group: u32,
+pub(crate) struct Row {
+    pub(crate) number: i32,
+    pub(crate) class: i32,
+    pub(crate) group: u32,
     /// Bits of [`Aside`] for its left-out data.
-    pub aside: u32,
+    pub(crate) aside: u32,
 }
 
 impl Counted {
     /// Finds out which submissions count.
-    ///
-    /// # Errors
-    /// Fails if the policy excludes all submissions, or if the store fails.
-    pub async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
+    pub(crate) async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
         let submissions = Submissions::of(dataset, selection).await?;
-        let kinds = Kinds::of(&submissions);
-        if policy.is_none() && selection.is_everything() && kinds.aside.is_nothing() {
+        let aside = Aside::of(&submissions);
+        if policy.is_none() && selection.is_everything() && aside.is_nothing() {
             let all = submissions.rows.len() as u64;
             return Ok(Self {
                 is_all: true,
                 submissions: all,
                 capped: 0,
                 classes: vec![Weight::ONE],
-                of_class: vec![all],
                 factors: Vec::new(),
                 aside: Aside::default(),
                 rows: Vec::new(),
             });
         }
-        Self::under(policy, &submissions, kinds)
+        Self::under(policy, &submissions, aside)
     }
 
-    fn under(policy: &Policy, submissions: &Submissions, mut kinds: Kinds) -> Result<Self> {
+    fn under(policy: &Policy, submissions: &Submissions, mut aside: Aside) -> Result<Self> {
         let found = within_caps(policy, &submissions.rows);
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {
@@ -122,11 +119,10 @@ impl Counted {
                 .with_hint("select more submissions, or increase the caps")
         })?;
         let until = policy.until.unwrap_or(newest);
-        let (mut classes, mut of_class, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut classes, mut rows) = (Vec::new(), Vec::new());
         let mut by_weight: BTreeMap<u64, i32> = BTreeMap::new();
         let mut by_origin: HashMap<(u32, u32, Day), i32> = HashMap::new();
-        let mut groups: HashMap<(i32, u32, u32), u32> = HashMap::new();
-        let mut totals: Vec<(u128, Sums)> = Vec::new();
+        let mut groups: IndexMap<(i32, u32, u32), (u128, Sums)> = IndexMap::new();
         for submission in &found {
             let origin = (submission.version, submission.host_class, submission.day);
             let class = match by_origin.get(&origin) {
@@ -136,49 +132,36 @@ impl Counted {
                     let weight = weight(policy, version, host_class, (submission.day, until))?;
                     let class = *by_weight.entry(weight.billionths()).or_insert_with(|| {
                         classes.push(weight);
-                        of_class.push(0u64);
                         classes.len() as i32 - 1
                     });
                     by_origin.insert(origin, class);
                     class
                 }
             };
-            if let Some(count) = of_class.get_mut(class as usize) {
-                *count += 1;
-            }
-            let key = (submission.submitter, submission.package, submission.version);
-            let next = groups.len() as u32;
-            let group = *groups.entry(key).or_insert(next);
-            if group as usize == totals.len() {
-                totals.push((0, Sums::default()));
-            }
-            if let Some((total, sums)) = totals.get_mut(group as usize) {
-                *total += submission.total;
-                sums.add(&submission.sums);
-            }
-            rows.push(Row { number: submission.number, class, group, aside: kinds.meet(submission) });
+            let group = groups.entry((submission.submitter, submission.package, submission.version));
+            let number = group.index() as u32;
+            let (total, sums) = group.or_default();
+            *total += submission.total;
+            sums.add(&submission.sums);
+            let aside = aside.meet(submissions, submission);
+            rows.push(Row { number: submission.number, class, group: number, aside });
         }
-        let factors = totals.iter().map(|(total, sums)| Factors::of(*total, sums));
+        let factors = groups.values().map(|(total, sums)| Factors::of(*total, sums));
         let factors = if policy.by_recordings { Vec::new() } else { factors.collect() };
         let capped = (submissions.rows.len() - rows.len()) as u64;
-        let (aside, submissions) = (kinds.aside, rows.len() as u64);
-        Ok(Self { is_all: false, submissions, capped, classes, of_class, factors, aside, rows })
+        Ok(Self { is_all: false, submissions: rows.len() as u64, capped, classes, factors, aside, rows })
     }
 
     /// True if the weights of rows are multiplied by factors.
-    #[must_use]
-    pub fn is_by_submitter(&self) -> bool {
+    pub(crate) fn is_by_submitter(&self) -> bool {
         !self.factors.is_empty()
     }
 
     /// The submissions that count, with their classes and factors, as a table.
-    ///
-    /// # Errors
-    /// Fails if the columns do not fit, which would be a bug.
-    pub fn table(&self) -> Result<RecordBatch> {
+    pub(crate) fn table(&self) -> Result<Vec<(&'static str, ArrayRef)>> {
         let ints =
             |of: fn(&Row) -> i32| -> ArrayRef { Arc::new(self.rows.iter().map(of).collect::<Int32Array>()) };
-        let mut columns: Vec<(&str, ArrayRef)> = vec![
+        let mut columns: Vec<(&'static str, ArrayRef)> = vec![
             ("submission", ints(|row| row.number)),
             ("class", ints(|row| row.class)),
             ("aside", ints(|row| row.aside as i32)),
@@ -189,15 +172,14 @@ impl Counted {
                 factors.map_or(1, |factors| factors.of_scale(scale)) as i128
             };
             let factors = Decimal128Array::from_iter_values(self.rows.iter().map(factor));
-            let factors = factors.with_precision_and_scale(38, 0).map_err(|error| defect(&error))?;
+            let factors = factors.with_precision_and_scale(38, 0).damaged()?;
             columns.push((name, Arc::new(factors)));
         }
-        RecordBatch::try_from_iter(columns).map_err(|error| defect(&error))
+        Ok(columns)
     }
 
     /// Submissions that count, by number.
-    #[must_use]
-    pub fn by_number(&self) -> Vec<Option<Row>> {
+    pub(crate) fn by_number(&self) -> Vec<Option<Row>> {
         let most = self.rows.iter().map(|row| row.number as usize + 1).max().unwrap_or(0);
         let mut rows = vec![None; most];
         for row in &self.rows {
@@ -206,31 +188,6 @@ impl Counted {
             }
         }
         rows
-    }
-}
-
-/// Blocks and functions without names in submissions, each once, and the data that is left out.
-struct Kinds {
-    said: HashMap<(i32, Option<u32>, Option<u32>), Said>,
-    aside: Aside,
-}
-
-impl Kinds {
-    fn of(submissions: &Submissions) -> Self {
-        let mut said = HashMap::new();
-        for one in &submissions.rows {
-            let text = |number: Option<u32>| number.map(|number| submissions.text(number).to_owned());
-            let new = || Said::new(one.submitter, text(one.block_unit), text(one.nameless));
-            said.entry((one.submitter, one.block_unit, one.nameless)).or_insert_with(new);
-        }
-        let aside = Aside::of(said.values());
-        Self { said, aside }
-    }
-
-    /// Bits of a submission's data that is left out. Counts the submission.
-    fn meet(&mut self, one: &KeptSubmission) -> u32 {
-        let said = self.said.get(&(one.submitter, one.block_unit, one.nameless));
-        said.map_or(0, |said| self.aside.meet(said))
     }
 }
 
@@ -247,8 +204,7 @@ fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
         let of_submitter = of_submitters.entry(row.submitter).or_default();
         let of_class = of_classes.entry(row.host_class).or_default();
         // Both sums grow, no matter which cap excludes the submission.
-        is_within(of_submitter, row.total, policy.cap_submitter)
-            & is_within(of_class, row.total, policy.cap_host_class)
+        is_within(of_submitter, row.total, policy.cap) & is_within(of_class, row.total, policy.cap_host_class)
     });
     rows.sort_unstable_by_key(|row| row.number);
     rows
@@ -256,9 +212,12 @@ fn within_caps(policy: &Policy, all: &[KeptSubmission]) -> Vec<KeptSubmission> {
 
 /// Weight of a submission: product of the weights of its version, host class and age; each product is rounded down to billionths.
 fn weight(policy: &Policy, version: &str, host_class: &str, (day, until): (Day, Day)) -> Result<Weight> {
-    let billionths = |weight: Option<&Weight>| weight.map_or(ONE, |weight| u128::from(weight.billionths()));
-    let version = billionths(policy.versions.get(version));
-    let class = billionths(policy.host_classes.get(host_class));
+    let billionths = |weights: &[(String, Weight)], name: &str| {
+        let weight = weights.iter().rev().find(|(known, _)| known == name);
+        weight.map_or(ONE, |(_, weight)| u128::from(weight.billionths()))
+    };
+    let version = billionths(&policy.weigh_version, version);
+    let class = billionths(&policy.weigh_host_class, host_class);
     let age = u32::try_from(until.0.saturating_sub(day.0)).unwrap_or(0);
     let decayed = policy.half_life.map_or(ONE, |half_life| decayed(age, half_life));
     let product = version * class / ONE * decayed / ONE;
@@ -270,10 +229,6 @@ fn decayed(age: u32, half_life: u32) -> u128 {
     let half_life = half_life.max(1);
     let whole = ONE.checked_shr(age / half_life).unwrap_or(0);
     whole - whole / 2 * u128::from(age % half_life) / u128::from(half_life)
-}
-
-fn defect(error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorCode::Damaged, error.to_string())
 }
 
 #[cfg(test)]
@@ -294,21 +249,16 @@ mod tests {
             number,
             submitter,
             host_class,
-            package: 0,
-            version: 0,
             day: Day(day),
             total: SHARE_TOTAL,
-            inputs: 1,
-            sums: Sums::default(),
-            block_unit: None,
-            nameless: None,
+            ..KeptSubmission::default()
         };
         let all = [row(0, 1, 0, 5), row(1, 1, 0, 4), row(2, 2, 0, 4), row(3, 3, 1, 4), row(4, 1, 0, 5)];
         let numbers = |policy: &Policy| -> Vec<i32> {
             within_caps(policy, &all).iter().map(|row| row.number).collect()
         };
         assert_eq!(numbers(&Policy::default()), [0, 1, 2, 3, 4]);
-        assert_eq!(numbers(&Policy { cap_submitter: Some(1), ..Policy::default() }), [2, 3, 4]);
+        assert_eq!(numbers(&Policy { cap: Some(1), ..Policy::default() }), [2, 3, 4]);
         assert_eq!(numbers(&Policy { cap_host_class: Some(3), ..Policy::default() }), [0, 2, 3, 4]);
     }
 }

@@ -2,22 +2,22 @@
 //! Coverage, drift and outliers: the contents of a dataset, the change of use since a shipped profile, and submitters that differ from all others.
 
 use super::engine::Engine;
-use super::merge::{self, marked};
-use super::policy::Policy;
+use super::merge::{Query, marked, merge};
 use super::sql;
 use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::Names;
 use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
-use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array, RecordBatch};
+use crate::errors::Context as _;
+use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type};
+use sediment_core::Result;
 use sediment_core::callgraph::FunctionId;
 use sediment_core::profile::difference::difference;
 use sediment_core::profile::rows::RowKind;
 use sediment_core::profile::{FunctionKey, Profile};
-use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::order::predicted_misses;
 use sediment_order::order::{OrderRequest, Selection as Functions, compute};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,26 +25,19 @@ use std::sync::Arc;
 
 /// Submissions of one version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Covered {
-    /// Name of the package.
-    pub package: String,
-    /// Its version.
-    pub version: String,
+pub(crate) struct Covered {
+    pub(crate) package: String,
+    pub(crate) version: String,
     /// First and last day.
-    pub days: (Day, Day),
-    /// Number of submissions.
-    pub submissions: u64,
-    /// Number of submitters.
-    pub submitters: u64,
-    /// Number of host classes.
-    pub host_classes: u64,
-    /// Number of recordings.
-    pub recordings: u64,
+    pub(crate) days: (Day, Day),
+    pub(crate) submissions: u64,
+    pub(crate) submitters: u64,
+    pub(crate) host_classes: u64,
+    pub(crate) recordings: u64,
 }
 
 /// Submissions by package and version.
-#[must_use]
-pub fn coverage(submissions: &Submissions) -> Vec<Covered> {
+pub(crate) fn coverage(submissions: &Submissions) -> Vec<Covered> {
     let mut covered: BTreeMap<(&str, &str), Vec<&KeptSubmission>> = BTreeMap::new();
     for one in &submissions.rows {
         let key = (submissions.text(one.package), submissions.text(one.version));
@@ -70,30 +63,20 @@ pub fn coverage(submissions: &Submissions) -> Vec<Covered> {
 
 /// Change of use since a shipped profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Drift {
+pub(crate) struct Drift {
     /// Overlap of the two profiles in parts per million; `None` if one of them has no counts.
-    pub agreement: Option<u64>,
+    pub(crate) agreement: Option<u64>,
     /// Share of current calls into functions that the shipped profile does not contain, in parts per million.
-    pub unknown: u64,
+    pub(crate) unknown: u64,
     /// Ratio of estimated iTLB misses: order from the shipped profile to order from the current profile. It is the benefit of a new
     /// profile. `None` if the code fits the TLB.
-    pub loss: Option<f64>,
-    /// Number of submissions in the current profile.
-    pub submissions: u64,
+    pub(crate) loss: Option<f64>,
+    pub(crate) submissions: u64,
 }
 
 /// Compares a shipped profile with the merge of the selected submissions.
-///
-/// # Errors
-/// Returns the errors of [`merge::merge`]. Fails if a profile has no order.
-pub async fn drift(
-    dataset: &Dataset,
-    engine: &Engine,
-    selection: &Selection,
-    policy: &Policy,
-    shipped: &Profile,
-) -> Result<Drift> {
-    let now = merge::merge(dataset, engine, selection, policy).await?;
+pub(crate) async fn drift(query: Query<'_>, shipped: &Profile) -> Result<Drift> {
+    let now = merge(query).await?;
     let found = difference(shipped, &now.profile);
     let unknown = found
         .functions
@@ -110,10 +93,7 @@ pub async fn drift(
 }
 
 /// Ratio of estimated misses: order from `shipped` to order from `now`, both for the calls in `now`.
-///
-/// # Errors
-/// Fails if a profile has no order.
-pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
+pub(crate) fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
     let fresh = compute(now, &Functions::Everything, &OrderRequest::default())?;
     let stale = compute(shipped, &Functions::Everything, &OrderRequest::default())?;
     let ids: HashMap<&FunctionKey, FunctionId> = fresh.built.table.names().collect();
@@ -133,43 +113,42 @@ pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
 
 /// A submitter that differs from all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outlier {
-    /// Key of the submitter.
-    pub submitter: String,
+pub(crate) struct Outlier {
+    pub(crate) submitter: String,
     /// Overlap of the submitter's calls with the calls of all others, in parts per million.
-    pub agreement: u64,
+    pub(crate) agreement: u64,
     /// Share of the submitter in all calls of all recordings, in parts per million.
-    pub share: u64,
+    pub(crate) share: u64,
     /// True if its agreement with all others is less than half of the usual agreement.
-    pub is_marked: bool,
+    pub(crate) is_marked: bool,
 }
 
 /// Submitters by their agreement with all others, lowest first.
-///
-/// # Errors
-/// Fails if the selection is empty, or if the query engine fails.
-pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Outlier>> {
+pub(crate) async fn outliers(
+    dataset: &Dataset,
+    engine: &Engine,
+    selection: &Selection,
+) -> Result<Vec<Outlier>> {
     let files = dataset.files(Table::Facts, selection);
-    engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
+    engine.table("facts", &files, &tables::facts_schema()).await?;
     let submissions = Submissions::of(dataset, selection).await?;
     let numbers: ArrayRef =
         Arc::new(Int32Array::from_iter_values(submissions.rows.iter().map(|one| one.number)));
-    let counted = RecordBatch::try_from_iter([("submission", numbers)]).map_err(|error| defect(&error))?;
-    engine.lend("counted", &dataset.store, &counted).await?;
+    engine.lend("counted", vec![("submission", numbers)]).await?;
     let mut of_submitter: BTreeMap<i32, HashMap<Call, u128>> = BTreeMap::new();
     let sums = engine.run(sql::BY_SUBMITTER).await;
-    engine.take_back(&dataset.store).await?;
+    engine.take_back().await?;
     let sums = sums?;
     let subjects = sums.iter().flat_map(|batch| batch.column(1).as_primitive::<Int32Type>().values());
     let names = dataset.names(Some(marked(subjects.copied()))).await?;
     for batch in &sums {
-        let weights = cast(batch.column(2), &DataType::Decimal128(38, 0)).map_err(|error| defect(&error))?;
+        let weights = cast(batch.column(2), &DataType::Decimal128(38, 0)).damaged()?;
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
         let weights = weights.as_primitive::<Decimal128Type>().values();
         for ((submitter, subject), weight) in numbers(0).iter().zip(numbers(1)).zip(weights) {
             if let Some(call) = call_of(&names, *subject) {
                 let sum = of_submitter.entry(*submitter).or_default().entry(call).or_default();
-                *sum += u128::try_from(*weight).map_err(|error| defect(&error))?;
+                *sum += u128::try_from(*weight).damaged()?;
             }
         }
     }
@@ -228,8 +207,4 @@ fn parts(part: u128, whole: u128) -> u64 {
         .checked_div(whole)
         .and_then(|parts| u64::try_from(parts).ok())
         .unwrap_or(0)
-}
-
-fn defect(error: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorCode::Damaged, error.to_string())
 }

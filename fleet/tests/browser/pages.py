@@ -6,6 +6,7 @@
 
 import pathlib
 import sys
+import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "crates/sediment-cli/tests/browsers/browser"))
@@ -21,6 +22,9 @@ for width, dark in ((1440, False), (400, True)):
         if len(sys.argv) > 2:
             page.screenshot(f"{sys.argv[2]}/fleet-{width}.png")
         page.run("[...document.querySelectorAll('td a')].find((link) => link.innerText == 'prog').click()")
+        until = time.monotonic() + 30
+        while page.text("h1") != "prog" and time.monotonic() < until:
+            time.sleep(0.1)
         assert page.text("h1") == "prog", page.text("h1")
         headings = page.run("return [...document.querySelectorAll('h2')].map((heading) => heading.innerText)")
         assert headings == ["Versions", "Drift", "Hottest functions"], headings

@@ -5,7 +5,7 @@ mod limits;
 #[path = "../support/mod.rs"]
 mod support;
 
-use sediment_fleet::intake::log::segments;
+use sediment_fleet::segments;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
