@@ -6,8 +6,8 @@
 
 use crate::dataset::Dataset;
 use crate::dataset::store::Store;
-use crate::errors::Context as _;
-use crate::query::engine::{Engine, processors};
+use crate::errors::ErrorContext as _;
+use crate::query::engine::{QueryEngine, processors};
 use ballista_core::error::BallistaError;
 use ballista_core::extension::{SessionConfigExt as _, SessionStateExt as _};
 use ballista_core::utils::default_session_builder;
@@ -30,7 +30,12 @@ const MESSAGE: u32 = 256 << 20;
 
 /// Makes an engine whose queries run on a cluster, in this number of tasks. A query without an answer after a time is sent again. If the scheduler does
 /// not answer, the first query reports it.
-pub(crate) fn connect(scheduler: &str, tasks: usize, store: &Store, retry_after: Duration) -> Result<Engine> {
+pub(crate) fn connect(
+    scheduler: &str,
+    tasks: usize,
+    store: &Store,
+    retry_after: Duration,
+) -> Result<QueryEngine> {
     let config = SessionConfig::new_with_ballista()
         .with_target_partitions(tasks)
         .with_ballista_grpc_client_max_message_size(MESSAGE as usize);
@@ -38,7 +43,7 @@ pub(crate) fn connect(scheduler: &str, tasks: usize, store: &Store, retry_after:
     let state = state
         .upgrade_for_ballista(format!("http://{scheduler}"))
         .map_err(|error| Error::new(ErrorCode::Usage, format!("no cluster: {error}")))?;
-    Engine::of(SessionContext::new_with_state(state), store, Some(retry_after))
+    QueryEngine::of(SessionContext::new_with_state(state), store, Some(retry_after))
 }
 
 #[derive(Debug, clap::Args)]

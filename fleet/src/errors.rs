@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Conversion of other libraries' errors.
-pub(crate) trait Context<T> {
+pub(crate) trait ErrorContext<T> {
     /// The system refused something.
     fn io(self) -> Result<T>;
 
@@ -19,7 +19,7 @@ pub(crate) trait Context<T> {
     fn damaged(self) -> Result<T>;
 }
 
-impl<T, E: Display> Context<T> for std::result::Result<T, E> {
+impl<T, E: Display> ErrorContext<T> for std::result::Result<T, E> {
     fn io(self) -> Result<T> {
         self.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Keys`]: digests that can be made only with the site's secret. The secret is a file outside the dataset.
 
-use crate::errors::{Context as _, damaged};
+use crate::errors::{ErrorContext as _, damaged};
 use sediment_core::{Error, ErrorCode, Result};
 use sha2::{Digest as _, Sha256};
 use std::io::Write as _;

@@ -5,7 +5,7 @@
 use crate::dataset::contents::Contents;
 use crate::dataset::writer::{Writer, is_to_be_tried_again};
 use crate::day::Day;
-use crate::errors::{Context as _, warning};
+use crate::errors::{ErrorContext as _, warning};
 use crate::secret::Keys;
 use crate::submission::{LONGEST_WORD, Named, Origin, Submission};
 use futures::StreamExt as _;
@@ -26,7 +26,7 @@ const AHEAD: usize = 64;
 const TRIES: usize = 20;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Options {
+pub(super) struct IngestOptions {
     /// Folder, or s3://BUCKET/PREFIX; made if it does not exist
     dataset: String,
     /// Profiles, or folders with profiles (*.gv, *.prof)
@@ -65,7 +65,7 @@ struct Input {
 }
 
 /// Data about the dataset for the threads that parse.
-struct Context {
+struct KnownDataset {
     keys: Keys,
     named: Named,
     known: HashSet<u128>,
@@ -82,7 +82,7 @@ struct Read {
     contents: Option<Contents>,
 }
 
-pub(super) fn run(options: &Options) -> Result<()> {
+pub(super) fn run(options: &IngestOptions) -> Result<()> {
     let inputs = inputs(options)?;
     // Submissions that another writer added at the same moment are found at the next attempt.
     for _ in 1..TRIES {
@@ -94,10 +94,10 @@ pub(super) fn run(options: &Options) -> Result<()> {
     super::block_on(add_all(options, &inputs))
 }
 
-async fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
+async fn add_all(options: &IngestOptions, inputs: &[Input]) -> Result<()> {
     let mut writer = Writer::open(&options.dataset, options.secret.as_deref()).await?;
     let (keys, known) = (writer.keys().clone(), writer.known().clone());
-    let context = Arc::new(Context { keys, named: options.named.clone(), known });
+    let context = Arc::new(KnownDataset { keys, named: options.named.clone(), known });
     let begun = Instant::now();
     let mut told = Told::default();
     // Files are added in their order, so that the numbers of subjects do not depend on threads.
@@ -136,7 +136,7 @@ async fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
     Ok(())
 }
 
-fn read(input: &Input, context: &Context) -> Result<Read> {
+fn read(input: &Input, context: &KnownDataset) -> Result<Read> {
     let submitter = context.keys.submitter(&input.origin.submitter);
     let bytes = std::fs::read(&input.path).io()?;
     let mut read = Read {
@@ -234,7 +234,7 @@ impl Told {
 }
 
 /// The files to add, sorted by name.
-fn inputs(options: &Options) -> Result<Vec<Input>> {
+fn inputs(options: &IngestOptions) -> Result<Vec<Input>> {
     if options.host_class.len() > LONGEST_WORD {
         return Err(Error::new(ErrorCode::Usage, "the host class is too long"));
     }
@@ -273,7 +273,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn origin(options: &Options, place: &Path, path: &Path) -> Result<Origin> {
+fn origin(options: &IngestOptions, place: &Path, path: &Path) -> Result<Origin> {
     let usage = |message: String| Error::new(ErrorCode::Usage, message);
     let today = Day::today();
     let mut origin = Origin {

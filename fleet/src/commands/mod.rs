@@ -9,7 +9,7 @@ use crate::dataset::catalog::Table;
 use crate::dataset::check::check;
 use crate::dataset::maintenance::{Forgotten, Rewritten, compact, forget, vacuum};
 use crate::dataset::{Dataset, Selection};
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use crate::intake::{log, server};
 use clap::{Parser, Subcommand};
 use nix::sys::stat::{Mode, umask};
@@ -34,9 +34,9 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Add profiles to a dataset
-    Ingest(ingest::Options),
+    Ingest(ingest::IngestOptions),
     /// Merge selected submissions into a profile
-    Merge(queries::MergeOptions),
+    Merge(queries::FleetMergeOptions),
     /// List packages and versions with their submissions
     Coverage(queries::Source),
     /// Compare a shipped profile with current use
@@ -46,7 +46,7 @@ enum Command {
     /// Receive submissions over HTTP
     Serve(server::Settings),
     /// Make a token for a submitter
-    Token(token::Options),
+    Token(token::TokenOptions),
     /// Check all files of a dataset
     Fsck {
         /// Folder, or s3://BUCKET/PREFIX

@@ -3,8 +3,8 @@
 
 use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
-use crate::errors::{Context as _, write_file};
-use crate::query::engine::{Engine, EngineOptions};
+use crate::errors::{ErrorContext as _, write_file};
+use crate::query::engine::{EngineOptions, QueryEngine};
 use crate::query::merge::{Query, explain};
 use crate::query::policy::Policy;
 use crate::query::views;
@@ -26,7 +26,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    async fn open(&self) -> Result<(Dataset, Engine)> {
+    async fn open(&self) -> Result<(Dataset, QueryEngine)> {
         let dataset = Dataset::open(&self.dataset).await?;
         let engine = self.engine.engine(&dataset.store)?;
         Ok((dataset, engine))
@@ -34,7 +34,7 @@ impl Source {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct MergeOptions {
+pub(super) struct FleetMergeOptions {
     #[command(flatten)]
     source: Source,
     /// File to write
@@ -66,7 +66,7 @@ pub(super) struct OutlierOptions {
     most: usize,
 }
 
-pub(super) async fn merge(options: &MergeOptions) -> Result<()> {
+pub(super) async fn merge(options: &FleetMergeOptions) -> Result<()> {
     let (dataset, engine) = options.source.open().await?;
     let (selection, policy) = (&options.source.selection, &options.policy);
     let query = Query { dataset: &dataset, engine: &engine, selection, policy };

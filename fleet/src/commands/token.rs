@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `token` makes a token for a submitter.
 
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use crate::intake::tokens::Tokens;
 use crate::secret::random;
 use crate::submission::LONGEST_WORD;
@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Options {
+pub(super) struct TokenOptions {
     /// File of tokens, to which the hash is added; made if it does not exist
     file: PathBuf,
     /// Name of the submitter; only the site sees it
@@ -20,7 +20,7 @@ pub(super) struct Options {
     host_class: String,
 }
 
-pub(super) fn run(Options { file, name, host_class }: &Options) -> Result<()> {
+pub(super) fn run(TokenOptions { file, name, host_class }: &TokenOptions) -> Result<()> {
     for word in [name, host_class] {
         if word.is_empty() || word.chars().any(char::is_control) {
             return Err(Error::new(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Log`]: the Delta table that lists the files of one of a dataset's tables. Delta is only used as a catalogue: [`Store`] writes the files, and queries
+//! [`TableLog`]: the Delta table that lists the files of one of a dataset's tables. Delta is only used as a catalogue: [`Store`] writes the files, and queries
 //! read exactly the files of a snapshot.
 //!
 //! A commit adds one new file to the log, completely or not at all. If two writers try the same commit, the store decides which one succeeds.
@@ -7,7 +7,7 @@
 use super::store::Store;
 use super::tables;
 use crate::day::since_1970;
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use deltalake_core::kernel::engine::arrow_conversion::TryIntoKernel as _;
 use deltalake_core::kernel::transaction::{
@@ -89,7 +89,7 @@ impl Table {
 
 /// A file of a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct File {
+pub(crate) struct TableFile {
     /// Name, relative to the root of the dataset.
     pub(crate) name: String,
     /// Commit that wrote the file; none for subjects and submitters.
@@ -100,7 +100,7 @@ pub(crate) struct File {
     pub(crate) written: i64,
 }
 
-impl File {
+impl TableFile {
     pub(crate) fn stem(&self) -> &str {
         stem(&self.name)
     }
@@ -114,19 +114,19 @@ fn stem(name: &str) -> &str {
 
 /// The log of a table, at one of its versions.
 #[derive(Clone)]
-pub(crate) struct Log {
+pub(crate) struct TableLog {
     table: Table,
     store: Store,
     delta: DeltaTable,
 }
 
-impl std::fmt::Debug for Log {
+impl std::fmt::Debug for TableLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Log").field("table", &self.table).field("version", &self.version()).finish()
+        f.debug_struct("TableLog").field("table", &self.table).field("version", &self.version()).finish()
     }
 }
 
-impl Log {
+impl TableLog {
     /// Newest state of a table's log; `None` if there is no log.
     pub(crate) async fn open(store: &Store, table: Table) -> Result<Option<Self>> {
         let mut log = Self::unloaded(store, table)?;
@@ -220,15 +220,15 @@ impl Log {
     }
 
     /// The table's files, sorted by name.
-    pub(crate) fn files(&self) -> Vec<File> {
+    pub(crate) fn files(&self) -> Vec<TableFile> {
         let Some(state) = &self.delta.state else { return Vec::new() };
-        let mut files: Vec<File> = state
+        let mut files: Vec<TableFile> = state
             .log_data()
             .iter()
             .map(|view| {
                 let name = format!("{}/{}", self.table.name(), view.path());
                 let batch = stem(&name).split('-').next().filter(|_| self.table.has_batches());
-                File {
+                TableFile {
                     batch: batch.map(str::to_owned),
                     name,
                     bytes: u64::try_from(view.size()).unwrap_or(0),
@@ -252,8 +252,8 @@ impl Log {
     /// which does not contain this commit.
     pub(crate) async fn commit(
         &mut self,
-        added: &[File],
-        removed: &[File],
+        added: &[TableFile],
+        removed: &[TableFile],
         number: Option<(&str, i64)>,
     ) -> Result<bool> {
         let now = since_1970().as_millis() as i64;
@@ -283,7 +283,7 @@ impl Log {
                 self.refresh().await?;
                 // The attempt succeeded although its answer was lost, or although the following checkpoint failed.
                 let files = self.files();
-                let is_there = |file: &File| files.iter().any(|known| known.name == file.name);
+                let is_there = |file: &TableFile| files.iter().any(|known| known.name == file.name);
                 if !added.is_empty() && added.iter().all(is_there) {
                     (before + 1..=self.version()).try_for_each(|version| self.settle(version))?;
                     return Ok(true);
@@ -294,12 +294,12 @@ impl Log {
     }
 
     /// Adds and removes files, and repeats the commit if other writers come first. Ignores removals of files that do not exist.
-    pub(crate) async fn commit_always(&mut self, added: &[File], removed: &[File]) -> Result<()> {
+    pub(crate) async fn commit_always(&mut self, added: &[TableFile], removed: &[TableFile]) -> Result<()> {
         for _ in 0..TRIES {
             let files = self.files();
-            let known = |file: &&File| files.iter().any(|known| known.name == file.name);
-            let removed: Vec<File> = removed.iter().filter(known).cloned().collect();
-            let added: Vec<File> = added.iter().filter(|file| !known(file)).cloned().collect();
+            let known = |file: &&TableFile| files.iter().any(|known| known.name == file.name);
+            let removed: Vec<TableFile> = removed.iter().filter(known).cloned().collect();
+            let added: Vec<TableFile> = added.iter().filter(|file| !known(file)).cloned().collect();
             if added.is_empty() && removed.is_empty() || self.commit(&added, &removed, None).await? {
                 return Ok(());
             }
@@ -334,7 +334,7 @@ impl Log {
         Ok(done.files_deleted.len())
     }
 
-    fn add(&self, file: &File, now: i64) -> Add {
+    fn add(&self, file: &TableFile, now: i64) -> Add {
         Add {
             path: self.inside(file),
             partition_values: self.partition(file),
@@ -351,7 +351,7 @@ impl Log {
         }
     }
 
-    fn remove(&self, file: &File, now: i64) -> Remove {
+    fn remove(&self, file: &TableFile, now: i64) -> Remove {
         Remove {
             path: self.inside(file),
             data_change: true,
@@ -363,12 +363,12 @@ impl Log {
         }
     }
 
-    fn inside(&self, file: &File) -> String {
+    fn inside(&self, file: &TableFile) -> String {
         let inside = file.name.strip_prefix(self.table.name()).unwrap_or(&file.name);
         inside.trim_start_matches('/').to_owned()
     }
 
-    fn partition(&self, file: &File) -> HashMap<String, Option<String>> {
+    fn partition(&self, file: &TableFile) -> HashMap<String, Option<String>> {
         if self.table.has_batches() {
             HashMap::from([(BATCH.to_owned(), file.batch.clone())])
         } else {
@@ -411,8 +411,8 @@ fn delta_columns<'f>(fields: impl IntoIterator<Item = &'f FieldRef>) -> Result<V
 }
 
 /// Files of facts and blocks, by the commit that wrote them.
-pub(crate) fn by_batch(files: Vec<File>) -> BTreeMap<String, Vec<File>> {
-    let mut batches: BTreeMap<String, Vec<File>> = BTreeMap::new();
+pub(crate) fn by_batch(files: Vec<TableFile>) -> BTreeMap<String, Vec<TableFile>> {
+    let mut batches: BTreeMap<String, Vec<TableFile>> = BTreeMap::new();
     for file in files {
         batches.entry(file.batch.clone().unwrap_or_default()).or_default().push(file);
     }

@@ -11,16 +11,16 @@ use std::collections::HashSet;
 
 /// Result of a check.
 #[derive(Debug, Default)]
-pub(crate) struct Checked {
+pub(crate) struct DatasetCheck {
     pub(crate) sound: usize,
     /// Errors, one on each line.
     pub(crate) faults: Vec<String>,
 }
 
 /// Reads all files of a dataset's newest snapshot.
-pub(crate) async fn check(place: &str) -> Result<Checked> {
+pub(crate) async fn check(place: &str) -> Result<DatasetCheck> {
     let dataset = Dataset::open(place).await?;
-    let mut checked = Checked::default();
+    let mut checked = DatasetCheck::default();
     let mut identities = HashSet::new();
     let (mut names, mut next) = (Names::default(), 0);
     for (table, file) in

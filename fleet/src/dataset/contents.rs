@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// What a submission says about itself: the row of the table of submissions, without origin.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct Head {
+pub(crate) struct SubmissionHead {
     #[prost(string, tag = "1")]
     pub(crate) package: String,
     #[prost(string, tag = "2")]
@@ -44,7 +44,7 @@ pub(crate) struct Head {
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Contents {
     #[prost(message, required, tag = "1")]
-    pub(crate) head: Head,
+    pub(crate) head: SubmissionHead,
     /// Functions, in the spelling of [`spell`].
     #[prost(string, repeated, tag = "10")]
     pub(super) functions: Vec<String>,
@@ -106,7 +106,7 @@ impl Contents {
             builds.map(|(label, id)| (label.as_str(), build_ids.number(id))).collect();
         let of_functions: Vec<Option<u32>> =
             keys().map(|key| builds.get(key.dso.as_deref()?).copied()).collect();
-        let head = Head {
+        let head = SubmissionHead {
             package,
             version,
             arch: joined(&mut profile.arch.iter()),

@@ -5,7 +5,7 @@
 //! adds, and a query only the names of its result.
 
 use super::tables;
-use crate::errors::{Context as _, damaged};
+use crate::errors::{ErrorContext as _, damaged};
 use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;

@@ -4,14 +4,14 @@
 //! Readers of earlier snapshots continue to read the old files, which are removed from the store after a retention time. Writers are not stopped: the
 //! writer whose commit comes second starts again from the new state.
 
-use super::catalog::{FORGOTTEN, File, Log, Table};
+use super::catalog::{FORGOTTEN, Table, TableFile, TableLog};
 use super::store::Store;
 use super::tables::{self, ParquetBytes};
 use super::{
     ABANDONED, Dataset, Files, Logs, each_batch, name_in_bucket, name_of_submissions, random, write,
 };
 use crate::day::{Day, since_1970};
-use crate::errors::{Context as _, damaged};
+use crate::errors::{ErrorContext as _, damaged};
 use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Date32Type, Int32Type};
@@ -117,7 +117,7 @@ pub(crate) async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
 /// Numbers of the submissions in a file that meet the conditions.
 async fn meant(
     store: &Store,
-    file: &File,
+    file: &TableFile,
     submitter: Option<i32>,
     before: Option<Day>,
 ) -> Result<HashSet<i32>> {
@@ -259,8 +259,8 @@ async fn replace(
     without: Option<&HashSet<i32>>,
 ) -> Result<Option<Rewritten>> {
     let store = logs.store.clone();
-    let is_meant = |file: &File| file.batch.as_ref().is_some_and(|batch| batches.contains(batch));
-    let of = |table| logs[table].files().into_iter().filter(is_meant).collect::<Vec<File>>();
+    let is_meant = |file: &TableFile| file.batch.as_ref().is_some_and(|batch| batches.contains(batch));
+    let of = |table| logs[table].files().into_iter().filter(is_meant).collect::<Vec<TableFile>>();
     let mut old: Files =
         [Table::Facts, Table::Blocks, Table::Submissions].map(|table| (table, of(table))).into();
     let submissions = old.remove(&Table::Submissions).unwrap_or_default();
@@ -273,7 +273,7 @@ async fn replace(
     let mut done = Rewritten { files, ..Rewritten::default() };
     let mut new = Files::new();
     for (table, old) in &old {
-        let mut buckets: BTreeMap<u64, Vec<&File>> = BTreeMap::new();
+        let mut buckets: BTreeMap<u64, Vec<&TableFile>> = BTreeMap::new();
         for file in old {
             buckets.entry(bucket_in(&file.name)).or_default().push(file);
         }
@@ -286,7 +286,7 @@ async fn replace(
             }
         }
     }
-    let all: Vec<&File> = submissions.iter().collect();
+    let all: Vec<&TableFile> = submissions.iter().collect();
     let kept = without_submissions(&store, &all, Table::Submissions, without, &mut done.submissions).await?;
     done.rows += done.submissions;
     if kept.rows() > 0 {
@@ -294,7 +294,7 @@ async fn replace(
         new.insert(Table::Submissions, vec![write(&store, name, kept, Some(&batch)).await?]);
     }
     // If a batch is empty afterwards, a commit whose answer was lost looks like another program's; checking again does no harm.
-    let are_there = async |log: &Log| {
+    let are_there = async |log: &TableLog| {
         let now = log.files();
         Ok(submissions.iter().all(|file| now.contains(file)))
     };
@@ -316,7 +316,7 @@ fn bucket_in(name: &str) -> u64 {
 /// The rows of files, without those of some submissions. Adds the number of removed rows.
 async fn without_submissions(
     store: &Store,
-    files: &[&File],
+    files: &[&TableFile],
     table: Table,
     without: Option<&HashSet<i32>>,
     removed: &mut u64,

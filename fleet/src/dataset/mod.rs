@@ -18,9 +18,11 @@ pub(crate) mod tables;
 pub(crate) mod writer;
 
 use crate::day::{Day, since_1970};
-use crate::errors::{Context as _, damaged};
+use crate::errors::{ErrorContext as _, damaged};
 use crate::secret::{self, Keys};
-use catalog::{File, Log, PROPERTY_CHECK, PROPERTY_DATASET, PROPERTY_SCHEMA, SCHEMA, Table, by_batch};
+use catalog::{
+    PROPERTY_CHECK, PROPERTY_DATASET, PROPERTY_SCHEMA, SCHEMA, Table, TableFile, TableLog, by_batch,
+};
 use datafusion::arrow::array::{AsArray as _, BooleanArray, RecordBatch};
 use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
 use datafusion::datasource::listing::PartitionedFile;
@@ -64,7 +66,7 @@ pub struct Dataset {
 }
 
 /// Files by table.
-type Files = BTreeMap<Table, Vec<File>>;
+type Files = BTreeMap<Table, Vec<TableFile>>;
 
 /// The part of a dataset that a query selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -121,15 +123,15 @@ impl Dataset {
         Logs::open_existing(place).await?.dataset()
     }
 
-    pub(crate) fn of(&self, table: Table) -> &[File] {
+    pub(crate) fn of(&self, table: Table) -> &[TableFile] {
         self.files.get(&table).map_or(&[], Vec::as_slice)
     }
 
     /// Files of a table that can contain rows of a selection.
-    pub(crate) fn files(&self, table: Table, selection: &Selection) -> Vec<&File> {
+    pub(crate) fn files(&self, table: Table, selection: &Selection) -> Vec<&TableFile> {
         let package = selection.package.as_ref().filter(|_| matches!(table, Table::Facts | Table::Blocks));
         let inside = package.map(|package| format!("{}/b{:02}/", table.name(), bucket_of(package)));
-        let is_meant = |file: &&File| inside.as_ref().is_none_or(|inside| file.name.starts_with(inside));
+        let is_meant = |file: &&TableFile| inside.as_ref().is_none_or(|inside| file.name.starts_with(inside));
         self.of(table).iter().filter(is_meant).collect()
     }
 
@@ -173,7 +175,7 @@ impl Dataset {
 /// Passes on the columns of a schema of a file's rows, some at a time. With marks, only the rows of marked subjects.
 async fn each_batch(
     store: &Store,
-    file: &File,
+    file: &TableFile,
     schema: &SchemaRef,
     only: Option<&Arc<Vec<bool>>>,
     mut each: impl FnMut(RecordBatch) -> Result<()>,
@@ -205,32 +207,32 @@ async fn each_batch(
 }
 
 /// Writes a new file, which is not in a log yet.
-async fn write(store: &Store, name: String, rows: ParquetBytes, batch: Option<&str>) -> Result<File> {
+async fn write(store: &Store, name: String, rows: ParquetBytes, batch: Option<&str>) -> Result<TableFile> {
     let count = rows.rows();
     let bytes = rows.finish()?;
     let size = bytes.len() as u64;
     store.create(&name, bytes).await?;
     let written = since_1970().as_millis() as i64;
-    Ok(File { name, batch: batch.map(str::to_owned), bytes: size, rows: count, written })
+    Ok(TableFile { name, batch: batch.map(str::to_owned), bytes: size, rows: count, written })
 }
 
 /// The logs of all tables of a dataset.
 #[derive(Debug, Clone)]
 struct Logs {
     store: Store,
-    logs: BTreeMap<Table, Log>,
+    logs: BTreeMap<Table, TableLog>,
 }
 
 impl Index<Table> for Logs {
-    type Output = Log;
+    type Output = TableLog;
 
-    fn index(&self, table: Table) -> &Log {
+    fn index(&self, table: Table) -> &TableLog {
         &self.logs[&table]
     }
 }
 
 impl IndexMut<Table> for Logs {
-    fn index_mut(&mut self, table: Table) -> &mut Log {
+    fn index_mut(&mut self, table: Table) -> &mut TableLog {
         self.logs.get_mut(&table).expect("all tables have logs")
     }
 }
@@ -239,16 +241,16 @@ impl Logs {
     /// Newest state of all logs that are consistent with each other; `None` if there is no dataset.
     async fn open(store: &Store) -> Result<Option<Self>> {
         // The other logs contain everything that submissions refer to, so they are read after the log of submissions.
-        let Some(submissions) = Log::open(store, Table::Submissions).await? else {
+        let Some(submissions) = TableLog::open(store, Table::Submissions).await? else {
             return if store.has_files("manifest").await? { Err(earlier()) } else { Ok(None) };
         };
         check_schema(&submissions)?;
         let others = Table::ALL.into_iter().filter(|table| *table != Table::Submissions);
         let others = others.map(|table| async move {
-            let log = Log::open(store, table).await?;
+            let log = TableLog::open(store, table).await?;
             log.map(|log| (table, log)).ok_or_else(|| damaged("a table of the dataset has no log"))
         });
-        let mut logs: BTreeMap<Table, Log> =
+        let mut logs: BTreeMap<Table, TableLog> =
             futures::future::try_join_all(others).await?.into_iter().collect();
         logs.insert(Table::Submissions, submissions);
         let mut logs = Self { store: store.clone(), logs };
@@ -286,7 +288,9 @@ impl Logs {
                 ];
                 for table in Table::ALL {
                     let properties: &[_] = if table == Table::Submissions { &properties } else { &[] };
-                    Log::create(&store, table, properties).await.map_err(|error| error.with_input(place))?;
+                    TableLog::create(&store, table, properties)
+                        .await
+                        .map_err(|error| error.with_input(place))?;
                 }
                 Self::open_existing(place).await?
             }
@@ -354,7 +358,7 @@ impl Logs {
         let batches: BTreeSet<String> =
             files[&Table::Submissions].iter().filter_map(|file| file.batch.clone()).collect();
         for table in [Table::Facts, Table::Blocks] {
-            let counts = |file: &File| file.batch.as_ref().is_some_and(|batch| batches.contains(batch));
+            let counts = |file: &TableFile| file.batch.as_ref().is_some_and(|batch| batches.contains(batch));
             files.entry(table).or_default().retain(counts);
         }
         let version = self[Table::Submissions].version();
@@ -366,8 +370,8 @@ impl Logs {
     async fn commit_batch(
         &mut self,
         new: &Files,
-        old: &[File],
-        mut is_valid: impl AsyncFnMut(&Log) -> Result<bool>,
+        old: &[TableFile],
+        mut is_valid: impl AsyncFnMut(&TableLog) -> Result<bool>,
     ) -> Result<bool> {
         // Files must be durable before a log lists them.
         self.store.settle()?;
@@ -394,7 +398,7 @@ impl Logs {
         &mut self,
         table: Table,
         (first, rows): (i32, Option<ParquetBytes>),
-        old: &[File],
+        old: &[TableFile],
         number: Option<(&str, i64)>,
     ) -> Result<bool> {
         let mut new = Vec::new();
@@ -430,7 +434,7 @@ fn name_of_submissions(batch: &str, files: &Files) -> String {
 }
 
 /// Rejects a dataset of another version of this program.
-fn check_schema(submissions: &Log) -> Result<()> {
+fn check_schema(submissions: &TableLog) -> Result<()> {
     let schema = submissions.property(PROPERTY_SCHEMA).and_then(|schema| schema.parse::<u32>().ok());
     match schema.ok_or_else(no_part)? {
         schema if schema <= SCHEMA => Ok(()),

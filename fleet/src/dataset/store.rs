@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Store`]: the folder or object store with a dataset's files. Names are relative to its root.
 
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::TryStreamExt as _;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};

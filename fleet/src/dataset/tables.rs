@@ -3,9 +3,9 @@
 //!
 //! The schema is public (docs/background/fleet-tables.md), because other engines read these files. A change increases [`SCHEMA`](super::catalog::SCHEMA).
 
-use super::contents::Head;
+use super::contents::SubmissionHead;
 use super::dictionary::Words;
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray as _, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Int32Array,
     Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder, StringDictionaryBuilder,
@@ -220,7 +220,7 @@ pub(crate) struct SubmissionRow {
     pub(crate) identity: u128,
     /// Number of functions.
     pub(crate) functions: i64,
-    pub(crate) head: Head,
+    pub(crate) head: SubmissionHead,
 }
 
 /// Converts rows of submissions to a batch.
@@ -234,7 +234,7 @@ pub(crate) fn submissions(rows: &[SubmissionRow]) -> Result<RecordBatch> {
     let texts = |of: fn(&SubmissionRow) -> Option<&str>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<StringArray>())
     };
-    let weights = |of: &dyn Fn(&Head) -> Option<i64>| -> ArrayRef {
+    let weights = |of: &dyn Fn(&SubmissionHead) -> Option<i64>| -> ArrayRef {
         let weights = rows.iter().map(|row| i128::from(of(&row.head).unwrap_or(0)));
         Arc::new(Decimal128Array::from_iter_values(weights).with_data_type(WEIGHT))
     };

@@ -4,7 +4,7 @@
 //! Until rows are written to a file, they contain positions: the writer's own numbers of subjects, submitters and submissions. Separate commits then assign
 //! the numbers of the dataset. Several programs can write at the same time: if another writer's commit comes first, the numbers are looked up again.
 
-use super::catalog::{FORGOTTEN, File, TRIES, Table, always_faster};
+use super::catalog::{FORGOTTEN, TRIES, Table, TableFile, always_faster};
 use super::contents::{Contents, ContentsRow};
 use super::dictionary::{SubjectDictionary, SubjectKey, Words};
 use super::store::Store;
@@ -202,10 +202,10 @@ impl Writer {
         let name = name_of_submissions(&batch, &new);
         let file = write(&store, name, ParquetBytes::of(&tables::submissions(&rows)?)?, Some(&batch)).await?;
         new.insert(Table::Submissions, vec![file]);
-        let mut seen: HashSet<File> = self.logs[Table::Submissions].files().into_iter().collect();
-        let is_valid = async |submissions: &super::catalog::Log| {
+        let mut seen: HashSet<TableFile> = self.logs[Table::Submissions].files().into_iter().collect();
+        let is_valid = async |submissions: &super::catalog::TableLog| {
             let others = submissions.files().into_iter().filter(|file| !seen.contains(file));
-            let others: Vec<File> = others.collect();
+            let others: Vec<TableFile> = others.collect();
             let added = identities(&store, &others).await?;
             seen.extend(others);
             let is_valid = submissions.number(FORGOTTEN).await? == self.forgotten
@@ -369,7 +369,7 @@ fn numbered<K: Hash + Eq + Copy>(keys: Vec<K>, found: &HashMap<K, i32>, next: i3
 }
 
 /// Identities of the submissions in files.
-async fn identities(store: &Store, files: &[File]) -> Result<Vec<u128>> {
+async fn identities(store: &Store, files: &[TableFile]) -> Result<Vec<u128>> {
     let mut found = Vec::new();
     let schema = tables::only(&tables::submissions_schema(), &["identity"]);
     for file in files {

@@ -3,7 +3,7 @@
 //! makes partitions from complete segments of the log.
 
 use super::health::{Health, Part};
-use super::log::{self, Log, Record};
+use super::log::{self, IntakeLog, Record};
 use super::metrics::Metrics;
 use super::server::Settings;
 use super::{LARGE, LARGE_ONES};
@@ -11,7 +11,7 @@ use crate::dataset::contents::Contents;
 use crate::dataset::maintenance::{compact, vacuum};
 use crate::dataset::writer::{Writer, is_to_be_tried_again};
 use crate::day::Day;
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use crate::secret::Keys;
 use crate::submission::Origin;
 use sediment_core::{Error, ErrorCode, Result};
@@ -42,7 +42,7 @@ const SEGMENT: u64 = 64 << 20;
 
 /// Result of storing a record.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum RecordOutcome {
     New,
     /// The same bytes of this submitter were received before.
     Duplicate,
@@ -53,7 +53,7 @@ pub(crate) enum Kept {
 
 struct Job {
     record: Record,
-    answer: oneshot::Sender<Kept>,
+    answer: oneshot::Sender<RecordOutcome>,
 }
 
 /// The threads that store submissions.
@@ -69,12 +69,12 @@ pub(crate) struct Handle(SyncSender<Job>);
 
 impl Handle {
     /// Stores a record. `None`: too many records are waiting.
-    pub(crate) async fn keep(&self, record: Record) -> Option<Kept> {
+    pub(crate) async fn keep(&self, record: Record) -> Option<RecordOutcome> {
         let (answer, kept) = oneshot::channel();
         match self.0.try_send(Job { record, answer }) {
-            Ok(()) => Some(kept.await.unwrap_or_else(|_| Kept::Failed(stopped()))),
+            Ok(()) => Some(kept.await.unwrap_or_else(|_| RecordOutcome::Failed(stopped()))),
             Err(TrySendError::Full(_)) => None,
-            Err(TrySendError::Disconnected(_)) => Some(Kept::Failed(stopped())),
+            Err(TrySendError::Disconnected(_)) => Some(RecordOutcome::Failed(stopped())),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Keeper {
         // Segments of earlier runs.
         let _ = full.send(());
         let logging = Logging {
-            log: Log::open(folder)?,
+            log: IntakeLog::open(folder)?,
             known,
             tries: Tries::default(),
             age: Duration::from_secs(settings.every.max(1)),
@@ -178,7 +178,7 @@ impl Tries {
 
 /// The thread that writes the log.
 struct Logging {
-    log: Log,
+    log: IntakeLog,
     known: HashSet<u128>,
     tries: Tries,
     /// Age of a segment with records after which it becomes partitions.
@@ -223,7 +223,7 @@ impl Logging {
         for Job { record, answer } in jobs {
             let identity = record.identity();
             match self.tries.meet(&record) {
-                Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
+                Some(before) if before != identity => drop(answer.send(RecordOutcome::KeyReused)),
                 _ if self.known.insert(identity) => {
                     fresh.push(identity);
                     records.push(record);
@@ -238,11 +238,11 @@ impl Logging {
                 for (record, answer) in records.iter().zip(answers) {
                     Metrics::count(&self.metrics.accepted_total);
                     self.metrics.bytes_total.fetch_add(record.contents.len() as u64, Ordering::Relaxed);
-                    let _ = answer.send(Kept::New);
+                    let _ = answer.send(RecordOutcome::New);
                 }
                 for answer in again {
                     Metrics::count(&self.metrics.duplicates_total);
-                    let _ = answer.send(Kept::Duplicate);
+                    let _ = answer.send(RecordOutcome::Duplicate);
                 }
             }
             Err(error) => {
@@ -252,7 +252,7 @@ impl Logging {
                 records.iter().for_each(|record| self.tries.forget(record));
                 for answer in answers.into_iter().chain(again) {
                     Metrics::count(&self.metrics.failed_total);
-                    let _ = answer.send(Kept::Failed(Error::new(error.code(), error.to_string())));
+                    let _ = answer.send(RecordOutcome::Failed(Error::new(error.code(), error.to_string())));
                 }
             }
         }

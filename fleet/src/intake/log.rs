@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Log`]: received submissions that are not in partitions yet, in segments in a local folder. A record is on the disk before its
+//! [`IntakeLog`]: received submissions that are not in partitions yet, in segments in a local folder. A record is on the disk before its
 //! submission is acknowledged.
 //!
 //! A record is `SFL3`, the length of its message, the CRC-32 of the message (each little-endian, four bytes), and the message. It contains the rows of the
 //! submission ([`Contents`](crate::dataset::contents::Contents)), so that it is parsed only once. A record that is incomplete or has a wrong checksum ends
 //! its segment, because it was never acknowledged.
 
-use crate::errors::{Context as _, write_file};
+use crate::errors::{ErrorContext as _, write_file};
 use bytes::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -55,7 +55,7 @@ impl Record {
 
 /// Segments in a folder. The last segment grows.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct IntakeLog {
     folder: PathBuf,
     number: u64,
     file: File,
@@ -63,7 +63,7 @@ pub(crate) struct Log {
     length: u64,
 }
 
-impl Log {
+impl IntakeLog {
     /// Begins a new segment in a folder, with a number above all existing segments.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let number = segments(folder)?.last().map_or(0, |number| number + 1);
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn whole_records_come_back_and_cut_ones_do_not() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(folder.path()).unwrap();
+        let mut log = IntakeLog::open(folder.path()).unwrap();
         log.append(&[record(b"one"), record(b"")]).unwrap();
         log.append(&[record(b"three")]).unwrap();
         let read = || records(folder.path(), 0).unwrap().collect::<Result<Vec<_>>>().unwrap();
@@ -355,7 +355,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of = |submitter: &'static str| Record { submitter: submitter.to_owned(), ..record(b"rows") };
         let held = claim(folder.path(), "a").unwrap();
-        Log::open(folder.path()).unwrap().append(&[of("x"), of("y"), of("x")]).unwrap();
+        IntakeLog::open(folder.path()).unwrap().append(&[of("x"), of("y"), of("x")]).unwrap();
         assert_eq!(forget(folder.path(), "x").unwrap(), 0);
         assert_eq!(forgotten(folder.path()).unwrap(), HashMap::from([("x".to_owned(), 0)]));
         is_forgotten(folder.path(), "x").unwrap();
@@ -368,8 +368,8 @@ mod tests {
     #[test]
     fn each_start_begins_a_segment() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Log::open(folder.path()).unwrap());
-        let mut log = Log::open(folder.path()).unwrap();
+        drop(IntakeLog::open(folder.path()).unwrap());
+        let mut log = IntakeLog::open(folder.path()).unwrap();
         log.begin_next().unwrap();
         assert_eq!(segments(folder.path()).unwrap(), [0, 1, 2]);
         remove(folder.path(), 1).unwrap();

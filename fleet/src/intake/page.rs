@@ -8,8 +8,8 @@ use super::server::Settings;
 use crate::dataset::submissions::Submissions;
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
-use crate::errors::Context as _;
-use crate::query::engine::{Engine, processors};
+use crate::errors::ErrorContext as _;
+use crate::query::engine::{QueryEngine, processors};
 use crate::query::merge::{Merged, Query, merge};
 use crate::query::policy::Policy;
 use crate::query::views::{Covered, Drift, coverage, drift};
@@ -164,7 +164,7 @@ impl Pages {
         let covered = coverage(&submissions);
         drop(submissions);
         let policy = Policy { min_submitters: self.min_submitters, ..Policy::default() };
-        let engine = || Engine::embedded(MEMORY, None, processors(), &dataset.store);
+        let engine = || QueryEngine::embedded(MEMORY, None, processors(), &dataset.store);
         let query = Query { dataset, engine: &engine()?, selection: &selection, policy: &policy };
         let merged = merge(query).await?;
         // Drift of the last 30 days from the shipped profile, if there is one.

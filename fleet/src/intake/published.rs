@@ -4,7 +4,7 @@
 //! The difference between two publications of a package shows everything that changed between them. A package is therefore published again only when
 //! enough new submitters have changed it: otherwise known submitters could cause a new publication at any time.
 
-use crate::errors::{Context as _, write_file};
+use crate::errors::{ErrorContext as _, write_file};
 use sediment_core::Result;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

@@ -3,7 +3,7 @@
 //! build-ids gives the packages of the libraries; without an entry, the package is the service and its version. The reader drops labels, hosts
 //! and times.
 
-use crate::errors::{Context as _, damaged};
+use crate::errors::{ErrorContext as _, damaged};
 use parking_lot::RwLock;
 use prost::Message as _;
 use sediment_core::binary::NoFiles;

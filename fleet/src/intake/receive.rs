@@ -4,7 +4,7 @@
 use super::connections::Connection;
 use super::grpc;
 use super::health::Part;
-use super::keeper::Kept;
+use super::keeper::RecordOutcome;
 use super::log::Record;
 use super::metrics::Metrics;
 use super::packed::Packing;
@@ -31,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// Format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum BodyFormat {
     Profile,
     Otlp,
     /// A pprof profile, alone or in a form with several parts.
@@ -105,7 +105,7 @@ impl Drop for Turn {
 }
 
 /// Answers a request that sends submissions.
-pub(super) async fn receive(shared: Arc<Shared>, request: Request, form: Form) -> Response {
+pub(super) async fn receive(shared: Arc<Shared>, request: Request, form: BodyFormat) -> Response {
     let is_grpc = grpc::is_request(request.headers());
     let (head, body) = request.into_parts();
     let response = match receive_body(&shared, &head, body, form).await {
@@ -119,7 +119,7 @@ async fn receive_body(
     shared: &Arc<Shared>,
     head: &Parts,
     body: Body,
-    form: Form,
+    form: BodyFormat,
 ) -> Result<Response, Refusal> {
     let turn = turn(shared, &head.headers)?;
     let connection = head.extensions.get::<Arc<Connection>>().cloned().ok_or(BUSY)?;
@@ -196,7 +196,7 @@ async fn read(
 }
 
 /// A submission that the reader accepted.
-struct Checked {
+struct AcceptedSubmission {
     identity: u128,
     contents: Vec<u8>,
 }
@@ -214,14 +214,14 @@ struct Unread {
     packing: Packing,
     /// The body until it is read.
     bytes: Mutex<Vec<u8>>,
-    form: Form,
+    form: BodyFormat,
     query: String,
     content_type: String,
 }
 
 impl Unread {
     /// Unpacks the body, converts it to a profile if necessary, and reads it.
-    fn check(&self, limit: usize) -> Result<Vec<Checked>, Fault> {
+    fn check(&self, limit: usize) -> Result<Vec<AcceptedSubmission>, Fault> {
         let body = std::mem::take(&mut *self.bytes.lock());
         let bytes = match self.packing.unpacked(body, limit) {
             Ok(Ok(bytes)) => bytes,
@@ -233,13 +233,13 @@ impl Unread {
         };
         let build_ids = &self.shared.build_ids;
         let profiles = match self.form {
-            Form::Profile => vec![Ok(bytes)],
-            Form::Otlp => vec![push::profile_of(&bytes, &Service::of_otlp(&bytes), build_ids)],
-            Form::Pprof => {
+            BodyFormat::Profile => vec![Ok(bytes)],
+            BodyFormat::Otlp => vec![push::profile_of(&bytes, &Service::of_otlp(&bytes), build_ids)],
+            BodyFormat::Pprof => {
                 let profile = push::part_of_form(&self.content_type, &bytes);
                 vec![push::profile_of(profile, &Service::of_query(&self.query), build_ids)]
             }
-            Form::Parca => {
+            BodyFormat::Parca => {
                 let profiles = push::of_parca(&bytes).map_err(Fault::Reader)?.into_iter();
                 profiles.map(|(service, bytes)| push::profile_of(&bytes, &service, build_ids)).collect()
             }
@@ -258,14 +258,14 @@ impl Unread {
         }
     }
 
-    fn checked(&self, profile: Vec<u8>) -> Result<Checked, Error> {
+    fn checked(&self, profile: Vec<u8>) -> Result<AcceptedSubmission, Error> {
         let identity = self.shared.keys.identity(&self.submitter, &profile);
         let submission = Submission::read(profile, &Named::default())?;
-        Ok(Checked { identity, contents: Contents::new(submission).encode_to_vec() })
+        Ok(AcceptedSubmission { identity, contents: Contents::new(submission).encode_to_vec() })
     }
 
     /// Checks in a thread for work: a small body when a processor is free, a large body when no other large body is checked.
-    async fn check_in_turn(self) -> Result<Vec<Checked>, Fault> {
+    async fn check_in_turn(self) -> Result<Vec<AcceptedSubmission>, Fault> {
         let limit = self.shared.settings.max_size << 10;
         let unread = Arc::new(self);
         let length = unread.bytes.lock().len();
@@ -284,7 +284,7 @@ impl Unread {
         checked.await.unwrap_or_else(|_| Err(failed()))
     }
 
-    async fn check_elsewhere(self: &Arc<Self>, limit: usize) -> Result<Vec<Checked>, Fault> {
+    async fn check_elsewhere(self: &Arc<Self>, limit: usize) -> Result<Vec<AcceptedSubmission>, Fault> {
         let unread = Arc::clone(self);
         let checked = tokio::task::spawn_blocking(move || unread.check(limit)).await;
         checked.unwrap_or_else(|_| Err(failed()))
@@ -296,7 +296,7 @@ fn failed() -> Fault {
 }
 
 /// Validates and stores a submission.
-async fn keep(turn: &Turn, head: &Parts, received: Received, form: Form) -> Result<Response, Refusal> {
+async fn keep(turn: &Turn, head: &Parts, received: Received, form: BodyFormat) -> Result<Response, Refusal> {
     let Turn { shared, sender } = turn;
     let key = head.headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
@@ -322,7 +322,7 @@ async fn keep(turn: &Turn, head: &Parts, received: Received, form: Form) -> Resu
         }
     };
     let mut is_new = false;
-    for Checked { identity, contents } in checked {
+    for AcceptedSubmission { identity, contents } in checked {
         let record = Record {
             submitter: sender.submitter.clone(),
             host_class: sender.host_class.clone(),
@@ -332,17 +332,17 @@ async fn keep(turn: &Turn, head: &Parts, received: Received, form: Form) -> Resu
             contents: contents.into(),
         };
         match shared.keeper.keep(record).await.ok_or(BUSY)? {
-            Kept::New => {
-                if form != Form::Profile {
+            RecordOutcome::New => {
+                if form != BodyFormat::Profile {
                     Metrics::count(&shared.metrics.imported_total);
                 }
                 is_new = true;
             }
-            Kept::Duplicate => {}
-            Kept::KeyReused => {
+            RecordOutcome::Duplicate => {}
+            RecordOutcome::KeyReused => {
                 return Ok(answer(StatusCode::CONFLICT, "the idempotency key came with another submission"));
             }
-            Kept::Failed(error) => {
+            RecordOutcome::Failed(error) => {
                 shared.health.fails(Part::Log, &error.to_string());
                 let text = "the submission could not be stored: try again later";
                 return Ok(answer(StatusCode::INSUFFICIENT_STORAGE, text));

@@ -8,10 +8,10 @@ use super::log;
 use super::metrics::Metrics;
 use super::page::Pages;
 use super::push::PackagesByBuildId;
-use super::receive::{Form, answer, receive};
+use super::receive::{BodyFormat, answer, receive};
 use super::tokens::TokenFile;
 use crate::day::since_1970;
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use crate::query::engine::processors;
 use crate::secret::Keys;
 use axum::body::Body;
@@ -226,14 +226,14 @@ fn routes(shared: Arc<Shared>) -> Router {
     type Shares = State<Arc<Shared>>;
     let takes = |form| post(move |State(shared): Shares, request: Request| receive(shared, request, form));
     Router::new()
-        .route("/v1/profiles", takes(Form::Profile))
-        .route("/v1development/profiles", takes(Form::Otlp))
-        .route("/ingest", takes(Form::Pprof))
+        .route("/v1/profiles", takes(BodyFormat::Profile))
+        .route("/v1development/profiles", takes(BodyFormat::Otlp))
+        .route("/ingest", takes(BodyFormat::Pprof))
         .route(
             "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
-            takes(Form::Otlp),
+            takes(BodyFormat::Otlp),
         )
-        .route("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", takes(Form::Parca))
+        .route("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", takes(BodyFormat::Parca))
         .route("/metrics", get(|State(shared): Shares| async move { shared.metrics.text() }))
         .route("/health", get(health))
         .route("/", get(packages))

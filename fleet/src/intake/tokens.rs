@@ -6,7 +6,7 @@
 //! does not contain the tokens.
 
 use super::health::{Health, Part};
-use crate::errors::{Context as _, warning};
+use crate::errors::{ErrorContext as _, warning};
 use crate::secret::Keys;
 use crate::submission::LONGEST_WORD;
 use parking_lot::{Mutex, RwLock};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Aside`]: data that does not fit the rest of a selection. It is left out of a merge, so that it does not prevent the merge.
+//! [`LeftOutData`]: data that does not fit the rest of a selection. It is left out of a merge, so that it does not prevent the merge.
 //!
 //! Functions without names are addresses, which are valid only in one build. Block counts are executions or samples. For each library, the build that
 //! most submitters have is kept; for blocks, the unit that most submitters have. Other data is left out, and reported.
@@ -21,7 +21,7 @@ const OTHERS: u32 = 1 << 31;
 
 /// Data of a selection that is left out.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
+pub(crate) struct LeftOutData {
     /// The unit of blocks that is kept, if there are several.
     unit: Option<String>,
     /// The builds that are kept, for libraries with several.
@@ -34,7 +34,7 @@ pub(crate) struct Aside {
     of_nameless: u64,
 }
 
-impl Aside {
+impl LeftOutData {
     /// Chooses the unit and the builds that are kept.
     pub(crate) fn of(submissions: &Submissions) -> Self {
         let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
@@ -172,7 +172,7 @@ mod tests {
             let nameless = number(format!("{{\"gzip\":\"{build}\"}}"), !build.is_empty());
             all.rows.push(KeptSubmission { submitter, block_unit, nameless, ..KeptSubmission::default() });
         }
-        let mut aside = Aside::of(&all);
+        let mut aside = LeftOutData::of(&all);
         let bits: Vec<u32> = all.rows.iter().map(|one| aside.meet(&all, one)).collect();
         assert_eq!(bits, [0, 0, 3, 3, 3, 0]);
         assert_eq!((aside.of_blocks, aside.of_nameless, aside.told().len()), (3, 3, 2));
@@ -180,6 +180,6 @@ mod tests {
         assert!(!aside.keeps_library(RowKind::Library, "build_id=bb unresolved=1 package=\tgzip"));
         assert!(aside.keeps_library(RowKind::Library, "build_id=bb package=\tother"));
         all.rows.truncate(2);
-        assert!(Aside::of(&all).is_nothing());
+        assert!(LeftOutData::of(&all).is_nothing());
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Engine`]: DataFusion with the files of a dataset as tables. Runs queries in this process, or on a cluster.
+//! [`QueryEngine`]: DataFusion with the files of a dataset as tables. Runs queries in this process, or on a cluster.
 
-use crate::dataset::catalog::File;
+use crate::dataset::catalog::TableFile;
 use crate::dataset::store::Store;
 use crate::dataset::submissions::none_selected;
 use crate::dataset::{LENT, random, tables};
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use datafusion::arrow::array::{ArrayRef, AsArray as _, Decimal128Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, SchemaRef};
 use datafusion::error::DataFusionError;
@@ -43,14 +43,14 @@ pub(crate) struct EngineOptions {
 }
 
 impl EngineOptions {
-    pub(crate) fn engine(&self, store: &Store) -> Result<Engine> {
+    pub(crate) fn engine(&self, store: &Store) -> Result<QueryEngine> {
         let threads = self.threads.unwrap_or_else(processors);
         #[cfg(feature = "cluster")]
         if let Some(scheduler) = &self.cluster {
             let retry_after = Duration::from_secs(self.retry_after);
             return crate::cluster::connect(scheduler, threads, store, retry_after);
         }
-        Engine::embedded(self.memory << 20, self.spill.as_deref(), threads, store)
+        QueryEngine::embedded(self.memory << 20, self.spill.as_deref(), threads, store)
     }
 }
 
@@ -65,7 +65,7 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// A session of a query engine.
-pub(crate) struct Engine {
+pub(crate) struct QueryEngine {
     context: SessionContext,
     store: Store,
     /// Time after which a query without an answer is sent again; `None`: queries run in this process, and can call its functions.
@@ -74,13 +74,13 @@ pub(crate) struct Engine {
     lent: Mutex<Vec<String>>,
 }
 
-impl std::fmt::Debug for Engine {
+impl std::fmt::Debug for QueryEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Engine")
+        f.write_str("QueryEngine")
     }
 }
 
-impl Engine {
+impl QueryEngine {
     /// An engine inside this process, with this number of bytes and threads.
     pub(crate) fn embedded(
         memory: usize,
@@ -114,7 +114,7 @@ impl Engine {
     }
 
     /// Registers files as a table.
-    pub(crate) async fn table(&self, name: &str, files: &[&File], schema: &SchemaRef) -> Result<()> {
+    pub(crate) async fn table(&self, name: &str, files: &[&TableFile], schema: &SchemaRef) -> Result<()> {
         if files.is_empty() {
             return Err(none_selected());
         }

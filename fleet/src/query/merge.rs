@@ -4,7 +4,7 @@
 //! Without a policy, the result equals `sediment merge` of the same profiles byte for byte: shares are computed when a submission is added, and sums of
 //! integers do not depend on order, engine or number of threads.
 
-use super::engine::Engine;
+use super::engine::QueryEngine;
 use super::factors::{Scale, divided};
 use super::policy::{Counted, Policy};
 use super::sql;
@@ -12,7 +12,7 @@ use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::{Names, Subject};
 use crate::dataset::writer::NAMES;
 use crate::dataset::{Dataset, Selection, tables};
-use crate::errors::{Context as _, damaged};
+use crate::errors::{ErrorContext as _, damaged};
 use datafusion::arrow::array::{ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
@@ -56,7 +56,7 @@ struct Sum {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query<'q> {
     pub(crate) dataset: &'q Dataset,
-    pub(crate) engine: &'q Engine,
+    pub(crate) engine: &'q QueryEngine,
     pub(crate) selection: &'q Selection,
     pub(crate) policy: &'q Policy,
 }
@@ -156,7 +156,7 @@ async fn register(Query { dataset, engine, selection, policy }: Query<'_>) -> Re
 }
 
 /// Registers functions in an engine of this process. They compute where a row counts, and how much.
-fn give_functions(engine: &Engine, counted: &Counted, scales: Vec<Scale>, marks: Vec<u32>) {
+fn give_functions(engine: &QueryEngine, counted: &Counted, scales: Vec<Scale>, marks: Vec<u32>) {
     let rows = Arc::new(counted.by_number());
     let count = counted.classes.len() as i64;
     engine.function("slot_of", DataType::Int64, {
@@ -240,7 +240,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
 
 /// Functions that fewer than `least` submitters executed. For most functions the bits decide; for the others the submitters are counted.
 async fn rare_functions(
-    engine: &Engine,
+    engine: &QueryEngine,
     names: &Names,
     sums: &[Sum],
     counted: &Counted,

@@ -5,12 +5,12 @@
 //! [`Factors`]. The engine leaves out submissions that a cap excludes. Each other submission belongs to a weight class: one class for each product of the
 //! weights of its version, host class and age. The query engine sums each class, and then the library multiplies the sums by the classes' weights.
 
-use super::aside::Aside;
+use super::aside::LeftOutData;
 use super::factors::{Factors, Scale};
 use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use crate::submission::Sums;
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int32Array};
 use indexmap::IndexMap;
@@ -77,7 +77,7 @@ pub(crate) struct Counted {
     /// Factors of the submitters of each version, if submitters count alike.
     pub(crate) factors: Vec<Factors>,
     /// Data that is left out because it does not fit the rest.
-    pub(crate) aside: Aside,
+    pub(crate) aside: LeftOutData,
     rows: Vec<Row>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Row {
     pub(crate) number: i32,
     pub(crate) class: i32,
     pub(crate) group: u32,
-    /// Bits of [`Aside`] for its left-out data.
+    /// Bits of [`LeftOutData`] for its left-out data.
     pub(crate) aside: u32,
 }
 
@@ -95,7 +95,7 @@ impl Counted {
     /// Finds out which submissions count.
     pub(crate) async fn of(dataset: &Dataset, selection: &Selection, policy: &Policy) -> Result<Self> {
         let submissions = Submissions::of(dataset, selection).await?;
-        let aside = Aside::of(&submissions);
+        let aside = LeftOutData::of(&submissions);
         if policy.is_none() && selection.is_everything() && aside.is_nothing() {
             let all = submissions.rows.len() as u64;
             return Ok(Self {
@@ -104,14 +104,14 @@ impl Counted {
                 capped: 0,
                 classes: vec![Weight::ONE],
                 factors: Vec::new(),
-                aside: Aside::default(),
+                aside: LeftOutData::default(),
                 rows: Vec::new(),
             });
         }
         Self::under(policy, &submissions, aside)
     }
 
-    fn under(policy: &Policy, submissions: &Submissions, mut aside: Aside) -> Result<Self> {
+    fn under(policy: &Policy, submissions: &Submissions, mut aside: LeftOutData) -> Result<Self> {
         let found = within_caps(policy, &submissions.rows);
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {

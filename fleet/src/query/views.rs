@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage, drift and outliers: the contents of a dataset, the change of use since a shipped profile, and submitters that differ from all others.
 
-use super::engine::Engine;
+use super::engine::QueryEngine;
 use super::merge::{Query, marked, merge};
 use super::sql;
 use crate::dataset::catalog::Table;
@@ -9,7 +9,7 @@ use crate::dataset::dictionary::Names;
 use crate::dataset::submissions::{KeptSubmission, Submissions};
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
-use crate::errors::Context as _;
+use crate::errors::ErrorContext as _;
 use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type};
@@ -126,7 +126,7 @@ pub(crate) struct Outlier {
 /// Submitters by their agreement with all others, lowest first.
 pub(crate) async fn outliers(
     dataset: &Dataset,
-    engine: &Engine,
+    engine: &QueryEngine,
     selection: &Selection,
 ) -> Result<Vec<Outlier>> {
     let files = dataset.files(Table::Facts, selection);
